@@ -1,0 +1,5 @@
+"""`python -m harness` is `grade`."""
+
+from harness.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""The commands: the layer that prints, exits and reads the environment. Each is imported when it is used."""

@@ -1,0 +1,124 @@
+"""`grade TARGET ...`: grade work and show the result."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import course as courses
+from harness import progress_store, submission
+from harness.errors import MachineError, UsageError
+
+
+@click.command("run")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work: a file or a folder (with or without chNN_slug folders).")
+@click.option("--json", "json_to", metavar="PATH|-", help="Write the result document; with - nothing else goes to stdout.")
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where kernels run; cpu interprets them.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Repeat a run: the same examples. Without it, a new seed each run.")
+@click.option("--no-timing", is_flag=True, help="Check correctness only.")
+@click.option("--examples", type=click.IntRange(1, 100_000), metavar="N", help="Examples of each check (default 24 interpreted, 64 on a GPU).")
+@click.option("--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable.")
+@click.option("--unsandboxed", is_flag=True, help="Run the submission without the sandbox (your own work, on your own machine).")
+def command(
+    targets: tuple[str, ...],
+    source: Path | None,
+    json_to: str | None,
+    device: str,
+    seed: int | None,
+    no_timing: bool,
+    examples: int | None,
+    only: tuple[str, ...],
+    unsandboxed: bool,
+) -> int:
+    """Grade the work in exercises/, or what --from names.
+
+    TARGET is a chapter (ch02), an exercise (ch02.vec_add), a module (basics) or all.
+    """
+    course = courses.find(Path.cwd())
+    exercises = course.select(targets)
+    submissions = submission.find(course, exercises, source)
+    _known_checks(exercises, only)
+
+    from rich.console import Console
+
+    from harness.examiner.run import Options, Run
+    from harness.examiner.warm import Park
+    from harness.views import document, terminal
+    from harness.views.progress import Live
+
+    where = _device(device)
+    flags: list[str] = []
+    if source is not None:
+        flags += ["--from", str(source)]
+    seed = secrets.randbits(31) if seed is None else seed
+    flags += ["--device", where, "--seed", str(seed)]
+    if examples is not None:
+        flags += ["--examples", str(examples)]
+    options = Options(
+        device=where, seed=seed, timing=not no_timing, examples=examples, sandboxed=not unsandboxed,
+        only=frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
+    )  # fmt: skip
+    out = Console(stderr=True) if json_to == "-" else Console(soft_wrap=False)
+    with Park(sandboxed=options.sandboxed) as park, Live(Console(stderr=True)) as live:
+        park.warm("gpu" if options.gpu else "interpret")  # both parents warm up while the examiner imports torch
+        park.warm("compile")
+        run = Run(course, park, options, live.update)
+        record = run.execute(submissions, " ".join(targets))
+    if json_to is not None:
+        _write(json_to, document.render(record))
+    if json_to != "-":
+        out.print(terminal.render(record))
+    if source is None:
+        progress_store.remember(course.root, record)
+    return record.exit_code
+
+
+def _known_checks(exercises: tuple[courses.Exercise, ...], only: tuple[str, ...]) -> None:
+    import difflib
+
+    names = sorted({n for e in exercises for n in e.points})
+    for name in only:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            raise UsageError(f"no check is called {name!r}", f"did you mean {close[0]!r}?" if close else f"checks: {', '.join(names)}")
+
+
+def _device(asked: str) -> str:
+    import re
+
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
+        raise UsageError(f"--device {asked} is none of auto, cpu, cuda, cuda:N", "for example --device cuda:0")
+    if asked == "cpu":
+        return "cpu"
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    import torch
+
+    count = torch.cuda.device_count()
+    if asked == "auto":
+        return "cuda:0" if count else "cpu"
+    number = int(asked.split(":")[1]) if ":" in asked else 0
+    if number >= count:
+        raise MachineError(f"--device {asked}: this machine shows {count} CUDA devices to torch {torch.__version__}", "run `grade doctor`")
+    return f"cuda:{number}"
+
+
+def _write(to: str, text: str) -> None:
+    if to == "-":
+        sys.stdout.write(text)
+        return
+    path = Path(to)
+    try:
+        scratch = path.with_name(path.name + ".part")
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(path)
+    except OSError as error:
+        raise UsageError(f"{to} cannot be written: {error.strerror}", "name a path in an existing folder") from None
+
+

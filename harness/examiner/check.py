@@ -1,0 +1,151 @@
+"""Run one check: its parts as Hypothesis properties, the smallest counterexample, the message that a student reads."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import torch
+from hypothesis import HealthCheck, Phase
+
+from harness.examiner.trial import Lab, Trial, Wrong, describe
+from harness.grading.grader import Check, Part
+from harness.record import CheckResult
+from harness.status import Status
+
+DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 64}
+SHRINK_S = 4.0  # how long a counterexample is made smaller
+# A failure that takes its process with it costs seconds an attempt: report the first, do not shrink it.
+FINAL = frozenset({Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_STARTED, Status.REFUSED, Status.COMPILE_ERROR})
+
+
+class _Enough(BaseException):
+    """Ends a Hypothesis run at once; not an Exception, which Hypothesis would take for another failure."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    wrong: Wrong
+    part: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a run was asked for: what a replay must repeat."""
+
+    seed: int
+    examples: int
+    gpu: bool
+    replay: str
+
+
+def seed_of(seed: int, exercise: str, check: str, part: str) -> int:
+    """A seed of its own for each part, so that one check replays alone as it ran among others."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{exercise}/{check}/{part}".encode()).digest()[:8], "little")
+
+
+def _elements(trial: Trial) -> int:
+    drawn = trial.drawn
+    if drawn is None:
+        return 0
+    tensors = [a for a in drawn.args.values() if isinstance(a, torch.Tensor)]
+    return sum(t.numel() for t in tensors)
+
+
+def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline: float) -> tuple[Failure | None, int]:
+    """Run `count` examples of a part; the smallest failure found, and how many examples were run."""
+    best: Failure | None = None
+    ran = 0
+    stop_at = math.inf
+
+    def example(draw: Callable[[Any], Any]) -> None:
+        nonlocal best, ran, stop_at
+        now = time.monotonic()
+        if now > stop_at or (now > deadline and ran > 0):
+            raise _Enough
+        if best is None:
+            ran += 1
+        trial = Trial(lab, draw, part.name)
+        try:
+            part.body(trial)
+        except Wrong as wrong:
+            wrong.drawn = trial.drawn
+            size = _elements(trial)
+            if best is None:
+                stop_at = time.monotonic() + SHRINK_S
+            if best is None or size <= best.size:
+                best = Failure(wrong, part.name, size)
+            if wrong.status in FINAL:
+                raise _Enough from None
+            raise
+
+    if part.once:
+        try:
+            example(_nothing_to_draw)
+        except (Wrong, _Enough):
+            pass
+        return best, ran
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=max(1, count), deadline=None, database=None, report_multiple_bugs=False, print_blob=False,
+        phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck), verbosity=hypothesis.Verbosity.quiet,
+        derandomize=False, backend="hypothesis",
+    )  # fmt: skip
+    @hypothesis.given(st.data())
+    def property_(data: st.DataObject) -> None:
+        example(data.draw)
+
+    try:
+        property_()
+    except (Wrong, _Enough):
+        pass
+    except hypothesis.errors.HypothesisException:
+        # A failure that comes and goes (a race) ends as Flaky; what failed stands in `best`.
+        if best is None:
+            raise
+    except BaseExceptionGroup:
+        if best is None:
+            raise
+    return best, ran
+
+
+def _nothing_to_draw(strategy: Any) -> Any:
+    raise AssertionError("a check that runs once draws nothing")
+
+
+def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) -> CheckResult:
+    """Run a check to its verdict."""
+    started = time.monotonic()
+    deadline = started + lab.exercise.limits.check_s
+    share = max(1, math.ceil(setting.examples * check.examples / len(check.parts)))
+    total, failure, printed = 0, None, ""
+    for part in check.parts:
+        seed = seed_of(setting.seed, lab.exercise.id, check.name, part.name)
+        failure, ran = run_part(lab, check, part, share, seed, deadline)
+        total += ran
+        if failure is not None:
+            break
+    if lab.worker is not None:
+        output = lab.worker.output
+        printed = output.text()
+        if output.total > len(printed.encode()):
+            printed += f"\n[{output.total:,} bytes printed; the first and the last few kilobytes are kept]"
+    lab.drop()
+    common = {"examples": total, "duration_s": time.monotonic() - started, "margin": lab.margin, "output": printed}
+    if failure is None:
+        return CheckResult(check.name, Status.PASSED, points, **common)  # type: ignore[arg-type]
+    wrong = failure.wrong
+    example = {"part": failure.part, "arguments": describe(wrong.drawn), **wrong.facts}
+    return CheckResult(
+        check.name, wrong.status, points, message=wrong.message, hint=wrong.cause or hint,
+        counterexample=example, replay=setting.replay, **common,  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,322 @@
+"""A whole run: submissions in, record out. Checks run side by side, each in a worker of its own; timing runs alone."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.course import Course, Exercise
+from harness.errors import GradeError, MachineError
+from harness.examiner import check as checking
+from harness.examiner import compiling
+from harness.examiner.trial import Lab, Wrong, raise_reply
+from harness.examiner.warm import Park, Worker, WorkerDied
+from harness.grading.grader import Check, Grader
+from harness.record import CheckResult, ExerciseResult, PerformanceResult, Record
+from harness.status import Performance, Status
+from harness.submission import Submission
+
+Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run was asked for. `device` is "cpu" or "cuda:N"; `only` restricts the checks (for the gate and tests)."""
+
+    device: str
+    seed: int
+    timing: bool = True
+    examples: int | None = None
+    sandboxed: bool = True
+    jobs: int = 0
+    only: frozenset[str] | None = None
+    replay: Callable[[str], str] = lambda exercise: f"grade {exercise}"
+
+    @property
+    def gpu(self) -> bool:
+        return self.device.startswith("cuda")
+
+    @property
+    def workers(self) -> int:
+        cores = len(os.sched_getaffinity(0))
+        return self.jobs or (min(12, cores) if self.gpu else max(1, min(4, cores)))
+
+
+_modules: dict[Path, ModuleType] = {}
+
+
+def grader_of(course: Course, exercise: Exercise) -> Grader:
+    """The grader class named like the exercise, out of graders/chNN_slug.py."""
+    path = course.root / "graders" / f"{exercise.chapter}.py"
+    if path not in _modules:
+        spec = importlib.util.spec_from_file_location(f"graders.{exercise.chapter}", path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise MachineError(f"there is no grader file {path}", "add it, see CONTRIBUTING.md")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        _modules[path] = module
+    found = getattr(_modules[path], exercise.name, None)
+    if not isinstance(found, type) or not issubclass(found, Grader):
+        raise MachineError(f"{path.name} has no grader class `{exercise.name}`", "name the class like the exercise")
+    return found()
+
+
+def checks_of(exercise: Exercise, grader: Grader, *, gpu: bool) -> list[Check]:
+    """The grader's checks, which course.toml must give points to, one by one."""
+    checks = grader.checks(gpu=gpu)
+    names = ([compiling.CHECK] if grader.kernels else []) + [c.name for c in checks]
+    if set(names) != set(exercise.points) or len(set(names)) != len(names):
+        raise MachineError(
+            f"{exercise.id}: course.toml gives points to {sorted(exercise.points)}, the grader has {sorted(names)}",
+            "make the two agree",
+        )
+    if bool(grader.benchmarks) != bool(exercise.speed):
+        raise MachineError(f"{exercise.id}: points for speed and the grader's benchmarks go together", "give both, or neither")
+    return checks
+
+
+@dataclass
+class _Job:
+    """The state of one exercise during a run."""
+
+    submission: Submission
+    grader: Grader
+    checks: list[Check]
+    scratch: Path
+    done: dict[str, CheckResult] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)
+    performance: PerformanceResult | None = None
+
+    @property
+    def exercise(self) -> Exercise:
+        return self.submission.exercise
+
+
+def _points(exercise: Exercise, name: str) -> Decimal:
+    return Decimal(exercise.points[name])
+
+
+class Run:
+    """One run over some submissions; `execute` gives the record."""
+
+    def __init__(self, course: Course, park: Park, options: Options, progress: Progress) -> None:
+        self.course, self.park, self.options, self.progress = course, park, options, progress
+        self.levels: set[str] = set()
+
+    def start_worker(self, job: _Job) -> Worker:
+        """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
+        exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
+        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, self.options.device)
+        self.levels.add(worker.level)
+        request = {"op": "load", "files": dict(job.submission.files), "main": job.submission.main, "entry": exercise.name}
+        try:
+            raise_reply(worker.ask(request, exercise.limits.import_s))
+        except WorkerDied as died:
+            worker.close()
+            raise Wrong(f"while it was imported: {died.message}", status=died.status) from None
+        except Wrong:
+            worker.close()
+            raise
+        return worker
+
+    def _check(self, job: _Job, check: Check) -> CheckResult:
+        exercise, options = job.exercise, self.options
+        lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job))
+        count = options.examples or checking.DEFAULT_EXAMPLES["gpu" if options.gpu else "cpu"]
+        setting = checking.Setting(options.seed, count, options.gpu, options.replay(exercise.id))
+        try:
+            return checking.run(lab, check, _points(exercise, check.name), setting, "")
+        finally:
+            lab.drop()
+
+    def _compile(self, job: _Job) -> CheckResult:
+        replay = self.options.replay(job.exercise.id)
+        return compiling.run(self.park, job.submission, job.grader, _points(job.exercise, compiling.CHECK), replay)
+
+    def _guarded(self, job: _Job, name: str, work: Callable[[], CheckResult]) -> CheckResult:
+        """A fault of the harness costs the check, not the run, and is never the student's."""
+        self.progress(job.exercise.id, name, "running")
+        try:
+            return work()
+        except GradeError as error:
+            return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=str(error))
+        except Exception:
+            text = traceback.format_exc(limit=-6)
+            return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=f"the harness failed:\n{text}")
+
+    def execute(self, submissions: list[Submission], target: str) -> Record:
+        started = time.monotonic()
+        with self._jobs(submissions) as jobs:
+            with ThreadPoolExecutor(self.options.workers) as pool:
+                self._schedule(jobs, pool)
+            for job in jobs:
+                job.performance = self._performance(job)
+            exercises = tuple(self._result(job) for job in jobs)
+        return Record(
+            course=self.course.name, target=target, evidence=self._evidence(), seed=self.options.seed,
+            duration_s=time.monotonic() - started, environment=self._environment(), exercises=exercises,
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _jobs(self, submissions: list[Submission]) -> Iterator[list[_Job]]:
+        root = Path(tempfile.mkdtemp(prefix="grade-run-"))
+        try:
+            jobs = []
+            for number, submission in enumerate(submissions):
+                grader = grader_of(self.course, submission.exercise)
+                checks = checks_of(submission.exercise, grader, gpu=self.options.gpu)
+                scratch = root / str(number)
+                scratch.mkdir()
+                jobs.append(_Job(submission, grader, checks, scratch))
+            yield jobs
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+
+    def _schedule(self, jobs: list[_Job], pool: ThreadPoolExecutor) -> None:
+        """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
+        running: dict[Future[CheckResult], tuple[_Job, str]] = {}
+        for job in jobs:
+            self._skip_whole(job)
+            self._start_ready(job, pool, running)
+        try:
+            while running:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    job, name = running.pop(future)
+                    job.done[name] = future.result()
+                    self.progress(job.exercise.id, name, str(job.done[name].status))
+                    self._start_ready(job, pool, running)
+        except BaseException:
+            for future in running:
+                future.cancel()
+            raise
+
+    def _skip_whole(self, job: _Job) -> None:
+        """An exercise that is missing or untouched has nothing to run."""
+        if job.submission.missing or job.submission.untouched:
+            message = job.submission.missing or "the stub is untouched"
+            for name in self._names(job):
+                job.done[name] = CheckResult(name, Status.NOT_STARTED, _points(job.exercise, name), message=message)
+                self.progress(job.exercise.id, name, str(Status.NOT_STARTED))
+
+    def _names(self, job: _Job) -> list[str]:
+        return ([compiling.CHECK] if job.grader.kernels else []) + [c.name for c in job.checks]
+
+    def _wanted(self, job: _Job) -> list[str]:
+        only = self.options.only
+        names = self._names(job)
+        if only is None:
+            return names
+        needed = {n for c in job.checks if c.name in only for n in c.needs}
+        return [n for n in names if n in only or n in needed]
+
+    def _start_ready(
+        self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
+    ) -> None:
+        wanted = self._wanted(job)
+        if compiling.CHECK in wanted and compiling.CHECK not in job.done and compiling.CHECK not in job.started:
+            job.started.add(compiling.CHECK)
+            future = pool.submit(self._guarded, job, compiling.CHECK, lambda: self._compile(job))
+            running[future] = (job, compiling.CHECK)
+        for check in job.checks:
+            if check.name not in wanted or check.name in job.done or check.name in job.started:
+                continue
+            blocked = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
+            if blocked:
+                reason = f'needs "{blocked[0]}", which did not pass ({job.done[blocked[0]].status})'
+                job.done[check.name] = CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
+                self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
+            elif all(n in job.done for n in check.needs):
+                job.started.add(check.name)
+                future = pool.submit(self._guarded, job, check.name, lambda c=check: self._check(job, c))  # type: ignore[misc]
+                running[future] = (job, check.name)
+
+    def _performance(self, job: _Job) -> PerformanceResult:
+        exercise, points = job.exercise, Decimal(job.exercise.speed)
+        if not points:
+            return PerformanceResult(Performance.NOT_NEEDED)
+        unmeasured = PerformanceResult(
+            Performance.NOT_MEASURED, points, threshold=exercise.threshold, stretch=exercise.stretch,
+            baseline=job.grader.benchmarks[0].baseline,
+        )  # fmt: skip
+        if not self.options.gpu or not self.options.timing:
+            why = "speed is measured on a GPU" if not self.options.gpu else "--no-timing was given"
+            return _with(unmeasured, pending=points, message=why)
+        if any(r.status is not Status.PASSED for r in job.done.values()):
+            return _with(unmeasured, message="speed is measured once every check passes")
+        from harness.examiner import timing
+
+        lab = Lab(exercise, job.grader, True, lambda: self.start_worker(job))
+        self.progress(exercise.id, "speed", "running")
+        try:
+            result = timing.judge(exercise, lab, lambda text: self.progress(exercise.id, text, "running"))
+        finally:
+            lab.drop()
+        self.progress(exercise.id, "speed", str(result.status))
+        return result
+
+    def _result(self, job: _Job) -> ExerciseResult:
+        missing = "not asked for"
+        checks = tuple(
+            job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing) for n in self._names(job)
+        )
+        performance = job.performance or PerformanceResult(Performance.NOT_NEEDED)
+        counted = [c for c in checks if c.message != missing]
+        worst = next((c.status for c in counted if c.status not in (Status.PASSED, Status.NOT_RUN)), None)
+        status = worst or (Status.PASSED if all(c.status is Status.PASSED for c in counted) else Status.NOT_RUN)
+        if status is Status.PASSED and performance.status in (Performance.FAILED, Performance.INVALID):
+            status = Status.FAILED
+        if status is Status.PASSED and performance.status is Performance.INCONCLUSIVE and not performance.score:
+            status = Status.FAILED
+        return ExerciseResult(job.exercise.id, status, job.submission.path, job.submission.sha256, checks, performance)
+
+    def _evidence(self) -> str:
+        if not self.options.gpu:
+            return "interpreted"
+        return "gpu-timed" if self.options.timing else "gpu-correct"
+
+    def _environment(self) -> dict[str, Any]:
+        import platform
+
+        import torch
+        import triton
+
+        gpu = driver = None
+        if self.options.gpu:
+            gpu = torch.cuda.get_device_name(torch.device(self.options.device))
+            driver = _driver_version()
+        weakest = "none" if "none" in self.levels else (min(self.levels) if self.levels else None)
+        return {
+            "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
+            "python": platform.python_version(), "sandbox": weakest or ("none" if not self.options.sandboxed else "not used"),
+        }  # fmt: skip
+
+
+def _with(result: PerformanceResult, **changes: Any) -> PerformanceResult:
+    from dataclasses import replace
+
+    return replace(result, **changes)
+
+
+def _driver_version() -> str | None:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/driver/nvidia/version").read_text().splitlines():
+            words = line.split()
+            for word in words:
+                if word.count(".") >= 1 and word.replace(".", "").isdigit():
+                    return word
+    return None

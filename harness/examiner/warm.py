@@ -1,0 +1,339 @@
+"""Warm parents and the workers they fork, seen from the examiner: start, ask with a time limit, kill, say how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import sandbox, wire
+from harness.course import Limits
+from harness.errors import MachineError
+from harness.sandbox import watch
+from harness.status import Status
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
+POLL_S = 0.02
+KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
+# Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ")  # fmt: skip
+
+
+class WorkerDied(Exception):
+    """The worker ended, or was ended, before it answered. `status` and `message` are the submission's to read."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class Output:
+    """What a worker prints: drained all the time, head and tail kept, the rest counted."""
+
+    def __init__(self, fd: int) -> None:
+        self.head, self.tail, self.total, self._fd = b"", b"", 0, fd
+        self.thread = threading.Thread(target=self._drain, daemon=True)
+        self.thread.start()
+
+    def _drain(self) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := os.read(self._fd, 1 << 16):
+                self.total += len(chunk)
+                if len(self.head) < KEPT_OUTPUT:
+                    self.head += chunk[: KEPT_OUTPUT - len(self.head)]
+                self.tail = (self.tail + chunk)[-KEPT_OUTPUT:]
+        os.close(self._fd)
+
+    def text(self) -> str:
+        kept = self.head + (self.tail if self.total > KEPT_OUTPUT else b"")
+        return kept.decode("utf-8", "replace")
+
+
+@dataclass
+class Worker:
+    """One worker. `ask` is the only way to use it; after `WorkerDied` it is gone."""
+
+    sock: socket.socket
+    status: Any
+    output: Output
+    pid: int
+    watch: watch.Watch | None
+    level: str
+    warm: Warm
+    folder: Path
+    dead: bool = False
+    last_reply: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds."""
+        deadline = time.monotonic() + limit_s
+        try:
+            self._send(wire.pack_frame(request), deadline, limit_s)
+            reply = self._receive(deadline, limit_s)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended() from None
+        except wire.WireError as error:
+            self.kill()
+            raise WorkerDied(Status.REFUSED, f"the worker sent something that is not data ({error})") from None
+        if not isinstance(reply, dict) or "status" not in reply:
+            self.kill()
+            raise WorkerDied(Status.REFUSED, "the worker sent something that is not an answer")
+        return reply
+
+    def _send(self, data: bytes, deadline: float, limit_s: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(deadline, limit_s, writing=True)
+            try:
+                sent = self.sock.send(view[: 1 << 20])
+            except BlockingIOError:
+                continue
+            view = view[sent:]
+
+    def _receive(self, deadline: float, limit_s: float) -> Any:
+        header = self._exactly(8, deadline, limit_s)
+        (size,) = struct.unpack("<Q", header)
+        if size > wire.MAX_FRAME:
+            raise wire.WireError(f"a frame of {size} bytes")
+        return wire.loads(self._exactly(size, deadline, limit_s))
+
+    def _exactly(self, count: int, deadline: float, limit_s: float) -> bytearray:
+        # The buffer grows with what arrives: a hostile length costs the examiner no memory.
+        buffer = bytearray()
+        while len(buffer) < count:
+            self._wait(deadline, limit_s, writing=False)
+            try:
+                chunk = self.sock.recv(min(count - len(buffer), 4 << 20))
+            except BlockingIOError:
+                continue
+            if not chunk:
+                raise self._ended()
+            buffer += chunk
+        return buffer
+
+    def _wait(self, deadline: float, limit_s: float, *, writing: bool) -> None:
+        while True:
+            ready = select.select([] if writing else [self.sock], [self.sock] if writing else [], [], POLL_S)
+            if ready[0] or ready[1]:
+                return
+            if self.watch is not None and (breach := self.watch.breach()) is not None:
+                self.kill()
+                status = Status.OUT_OF_MEMORY if breach.startswith("out of memory") else Status.REFUSED
+                raise WorkerDied(status, breach)
+            if time.monotonic() > deadline:
+                self.kill()
+                raise WorkerDied(Status.TIMED_OUT, f"no answer within {limit_s:g} s; the process was ended")
+
+    def _ended(self) -> WorkerDied:
+        """How the process ended on its own."""
+        self.dead = True
+        line = b""
+        with contextlib.suppress(OSError):
+            ready, _, _ = select.select([self.status], [], [], 5.0)
+            line = self.status.readline() if ready else b""
+        watch.kill_tree(self.pid)
+        if not line:
+            if not self.warm.alive():
+                return WorkerDied(Status.CRASHED, "the submission ended the process that started it")
+            return WorkerDied(Status.CRASHED, "the submission's process vanished")
+        end = json.loads(line)
+        number, code = end["signal"], end["code"]
+        if number in (signal.SIGSEGV, signal.SIGBUS):
+            return WorkerDied(
+                Status.CRASHED, f"{signal.Signals(number).name}: the process touched memory that is not its own"
+            )
+        if number is not None:
+            name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+            return WorkerDied(Status.CRASHED, f"the process was ended by {name}")
+        return WorkerDied(Status.CRASHED, f"the process ended itself with exit code {code} before it answered")
+
+    def kill(self) -> None:
+        if not self.dead:
+            self.dead = True
+            watch.kill_tree(self.pid)
+
+    def close(self) -> None:
+        self.kill()
+        self.sock.close()
+        self.status.close()
+        self.output.thread.join(timeout=2.0)
+
+
+class Warm:
+    """A warm parent of one mode: `interpret`, `gpu` or `compile`. Starts at once, is waited for when first needed."""
+
+    def __init__(self, mode: str, *, sandboxed: bool = True) -> None:
+        self.mode, self.sandboxed = mode, sandboxed
+        self.facts: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._buffer = b""
+        self._ready = False
+        self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
+        self.home = Path(tempfile.mkdtemp(prefix="grade-"))
+        environment |= {
+            "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # counting devices must not initialise CUDA before the fork
+            "TRITON_HOME": str(self.home),
+        }  # fmt: skip
+        if self.mode == "interpret":
+            environment["TRITON_INTERPRET"] = "1"
+        if self.mode != "gpu":
+            environment["CUDA_VISIBLE_DEVICES"] = ""
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the parent)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness.worker.zygote", self.mode, str(theirs.fileno())],
+            env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            start_new_session=True, cwd=self.home,
+        )  # fmt: skip
+        theirs.close()
+        self.control = ours
+        self._ready = False
+        self._buffer = b""
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def _line(self, limit_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + limit_s
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self.control], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = self.control.recv(1 << 16) if ready else b""
+            if not chunk:
+                self.log.seek(0)
+                tail = self.log.read().decode("utf-8", "replace")[-2000:].strip()
+                raise MachineError(f"the warm parent ({self.mode}) did not start or has ended:\n{tail}", "run `grade doctor`")
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return json.loads(line)  # type: ignore[no-any-return]
+
+    def ready(self) -> dict[str, Any]:
+        """Wait until the parent is warm; its facts (versions, what the interpreter's probe found)."""
+        with self._lock:
+            if not self._ready:
+                self.facts = self._line(START_LIMIT_S)
+                self._ready = True
+                if self.facts["broken"]:
+                    broken = ", ".join(self.facts["broken"])
+                    raise MachineError(
+                        f"Triton {self.facts['triton']}'s interpreter gives wrong results here and could not be mended: {broken}",
+                        "install a version named in constraints.txt",
+                    )
+        return self.facts
+
+    def worker(self, scratch: Path, limits: Limits, device: str) -> Worker:
+        """Fork a worker that may write in `scratch` only."""
+        if not self.alive() and self._ready:
+            self._start()  # a submission took the parent with it; its check has already been told so
+        self.ready()
+        ours, theirs = socket.socketpair()
+        read_output, write_output = os.pipe()
+        read_status, write_status = os.pipe()
+        cache = scratch / f"cache-{self.mode}"
+        cache.mkdir(parents=True, exist_ok=True)
+        gpu = self.mode == "gpu"
+        request = {
+            "mode": self.mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed,
+            "max_allocation": (64 << 30) if gpu else limits.memory_bytes,
+            "environment": {"TRITON_CACHE_DIR": str(cache), "TMPDIR": str(scratch), "HOME": str(scratch)},
+            "readable": [str(p) for p in sandbox.default_readable(REPOSITORY)],
+            "executable": [str(p) for p in _executables(self.mode)],
+            "limits": {
+                "processes": limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
+                "data_bytes": None if gpu else limits.memory_bytes, "cpu_s": None,
+            },
+        }  # fmt: skip
+        with self._lock:
+            socket.send_fds(
+                self.control,
+                [(json.dumps(request) + "\n").encode()],
+                [theirs.fileno(), write_output, write_status],
+            )
+            self._line(30.0)
+        theirs.close()
+        os.close(write_output)
+        os.close(write_status)
+        ours.setblocking(False)
+        status = os.fdopen(read_status, "rb", buffering=0)
+        output = Output(read_output)
+        first = status.readline()
+        if not first:
+            raise MachineError("a worker could not be started: " + output.text()[-500:], "run `grade doctor`")
+        pid = json.loads(first)["pid"]
+        worker = Worker(ours, status, output, pid, None, "none", self, scratch)
+        try:
+            hello = worker._receive(time.monotonic() + 60.0, 60.0)
+        except WorkerDied as died:
+            worker.close()
+            raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`") from None
+        worker.level = hello["sandbox"]
+        worker.watch = watch.Watch(pid, limits.memory_bytes if not gpu else 32 << 30, scratch, limits.scratch_bytes)
+        return worker
+
+    def close(self) -> None:
+        self.control.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=0.5)
+        if self.alive():
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _executables(mode: str) -> list[Path]:
+    """The programs a worker may start: none when interpreted; Triton's own tools, and on a GPU its launcher's C compiler."""
+    if mode == "interpret":
+        return []
+    import importlib.util
+
+    spec = importlib.util.find_spec("triton")
+    assert spec is not None and spec.submodule_search_locations
+    tools = Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
+    programs = [p for p in tools.glob("*") if p.is_file()]
+    if mode == "gpu":
+        programs += [Path(p) for p in ("/usr/bin", "/usr/local/bin", "/usr/lib/gcc", "/usr/libexec/gcc", "/sbin/ldconfig", "/usr/sbin") if Path(p).exists()]  # fmt: skip
+        if (cc := os.environ.get("CC")) and shutil.which(cc):
+            programs.append(Path(shutil.which(cc) or cc))
+    return programs
+
+
+class Park:
+    """The warm parents of one run, started when first asked for; closes them all."""
+
+    def __init__(self, *, sandboxed: bool = True, on_start: Callable[[str], None] | None = None) -> None:
+        self.sandboxed, self.on_start = sandboxed, on_start
+        self._parents: dict[str, Warm] = {}
+        self._lock = threading.Lock()
+
+    def warm(self, mode: str) -> Warm:
+        with self._lock:
+            if mode not in self._parents:
+                self._parents[mode] = Warm(mode, sandboxed=self.sandboxed)
+            return self._parents[mode]
+
+    def __enter__(self) -> Park:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for parent in self._parents.values():
+            parent.close()

@@ -1,0 +1,1 @@
+"""Views of a record: pure functions, each to one format."""

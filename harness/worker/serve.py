@@ -1,0 +1,470 @@
+"""The worker's loop: load a submission, call it, answer with data. It decides nothing and never outlives a time-out."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import linecache
+import os
+import socket
+import struct
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness import data, sandbox, wire
+from harness.worker import evidence
+from harness.worker.memory import Arena
+
+_KEPT_OUTPUTS = 2
+_DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
+
+
+class Channel:
+    """Frames over a socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    def receive(self) -> Any:
+        header = self._exactly(8)
+        return wire.loads(self._exactly(struct.unpack("<Q", header)[0])) if header else None
+
+    def _exactly(self, count: int) -> bytearray:
+        buffer = bytearray(count)
+        view, got = memoryview(buffer), 0
+        while got < count:
+            read = self.sock.recv_into(view[got:])
+            if read == 0:
+                return bytearray()
+            got += read
+        return buffer
+
+    def send(self, value: Any) -> None:
+        self.sock.sendall(wire.pack_frame(value))
+
+
+class Rejected(Exception):
+    """A submission that cannot be used as it is; `reply` says why."""
+
+    def __init__(self, **reply: Any) -> None:
+        super().__init__(reply.get("message", ""))
+        self.reply = reply
+
+
+class Worker:
+    def __init__(self, request: dict[str, Any], channel: Channel) -> None:
+        self.mode: str = request["mode"]
+        self.device = torch.device(request["device"])
+        self.scratch = Path(request["scratch"])
+        self.folder = self.scratch / "submission"
+        self.max_bytes: int = request["max_allocation"]
+        self.channel = channel
+        self.module: types.ModuleType | None = None
+        self.entry: Callable[..., Any] | None = None
+        self.arena = Arena(self.device)
+        self.handles: dict[int, Any] = {}
+        self.previous: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.timed: Any = None
+        self.flush: torch.Tensor | None = None
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def load(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write the submission's files to the scratch folder and import the main one."""
+        for name, content in request["files"].items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        main, entry = self.folder / request["main"], request["entry"]
+        if str(self.folder) not in sys.path:
+            sys.path.append(str(self.folder))  # last: a helper file of the submission shadows nothing
+        spec = importlib.util.spec_from_file_location(f"submission_{main.stem}", main)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        with evidence.loading() as seen, self._interpreting(None, overflow=False):
+            spec.loader.exec_module(module)
+        if seen.refused:
+            raise Rejected(status="refused", message="while it is imported, the submission " + "; ".join(seen.refused))
+        found = getattr(module, entry, None)
+        if not callable(found):
+            names = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
+            raise Rejected(status="failed", kind="missing", entry=entry, names=names, message=f"no function `{entry}`")
+        self.module, self.entry = module, found
+        return {"status": "ok"}
+
+    def call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Call the entry point, a named function or a handle's method with guarded copies of the arguments."""
+        target = self._target(request)
+        tensors: dict[str, torch.Tensor] = {}
+        _walk(request["args"], request["names"], tensors)
+        poison = request["poison"]
+        placed, guards, originals = self.arena.place(
+            tensors, poison=poison, slot=request["slot"], fence=request["fence"]
+        )
+        args = [self._rebuild(v, n, placed) for v, n in zip(request["args"], request["names"], strict=True)]
+        for name in request["grad"]:
+            placed[name].requires_grad_()
+        book = self._book(placed)
+        with evidence.gathering(
+            placed, set(request["readable"]), poison, self.max_bytes, request["moves"] == "refused"
+        ) as seen:
+            allocated = seen.allocated
+            if book is not None:
+                allocated = _Watched(book)
+                seen.allocated = allocated
+            with self._interpreting(book, overflow=request["overflow"]):
+                value = target(*args)
+                self._synchronize()
+        report = self._report(seen, placed, guards, originals, set(request["in_place"]))
+        described: dict[str, Any] = {}
+        reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
+        outputs = [v for v in _leaves(value) if type(v) is torch.Tensor]
+        report["stale"] = self._stale(outputs)
+        if request["in_place"]:
+            reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
+        return {**reply, "evidence": report}
+
+    def drive(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run a grader's driver: trusted source that calls the submission's module in a way plain calls cannot."""
+        scope = types.ModuleType("driver")
+        exec(compile(request["source"], "<driver>", "exec"), scope.__dict__)
+        args = [self.handles[a.id] if isinstance(a, wire.Handle) else a for a in request["args"]]
+        with evidence.gathering({}, set(), "nan", self.max_bytes, False) as seen, self._interpreting(None, overflow=False):
+            value = getattr(scope, request["function"])(self.module, *args)
+            self._synchronize()
+        facts: dict[str, Any] = {}
+        report = {"launches": seen.launches, "refused": seen.refused}
+        return {"status": "ok", "value": self._describe(value, "", facts, None, {}), "facts": facts, "evidence": report}
+
+    def compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile for a target that is not there every kernel that the given calls launch."""
+        from harness.compiler import offline, report
+
+        offline.prepare(request["target"])
+        self.load(request)
+        assert self.entry is not None
+        failures: list[dict[str, Any]] = []
+        with offline.recording() as compiled:
+            for args in request["calls"]:
+                try:
+                    self.entry(*[_untouched(a) for a in args])
+                except offline.CompileFailure as failure:
+                    failures.append(_failure_row(failure))
+                    break
+                except Exception as error:
+                    # What the kernels wrote is not there, so host code that reads it back may stumble.
+                    cause = _compile_failure(error)
+                    if cause is not None:
+                        failures.append(cause)
+                        break
+                    if not compiled:
+                        raise
+        rows = report.table(compiled)
+        asm = [{"kernel": c.kernel, "target": c.target, "asm": dict(c.asm)} for c in compiled] if request["asm"] else []
+        return {"status": "ok", "rows": rows, "failures": failures, "asm": asm, "kernels": len(compiled)}
+
+    def prime(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile and tune for a case before the clock runs; allocate what the clock needs."""
+        self.flush = torch.empty(request["flush_bytes"] // 4, dtype=torch.int32, device=self.device)
+        assert self.entry is not None
+        for seed in request["seeds"]:
+            self.entry(*data.arguments(request["case"], seed, self.device))
+            self._synchronize()
+        return {"status": "ok"}
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time one call on new values in new memory, with a cold L2."""
+        assert self.entry is not None and self.flush is not None
+        self.timed = None
+        args = data.arguments(request["case"], request["seed"], self.device)
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self.flush.zero_()
+        start.record()
+        self.timed = self.entry(*args)
+        torch.cuda.synchronize()  # whatever stream the work went to, it is over before the end is marked
+        end.record()
+        torch.cuda.synchronize()
+        return {"status": "ok", "ms": float(start.elapsed_time(end))}
+
+    def peek(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Elements of the last timed output, at flat positions that the examiner chose afterwards."""
+        leaves = [t for t in _leaves(self.timed) if type(t) is torch.Tensor]
+        index = request["index"].to(self.device)
+        values = [t.detach().reshape(-1)[index % max(1, t.numel())].cpu() if t.numel() else t.cpu() for t in leaves]
+        return {"status": "ok", "values": values, "shapes": [list(t.shape) for t in leaves]}
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _target(self, request: dict[str, Any]) -> Callable[..., Any]:
+        target = request["target"]
+        if isinstance(target, wire.Handle):
+            found = self.handles[target.id]
+        elif target is None:
+            found = self.entry
+        else:
+            found = getattr(self.module, target, None)
+            if found is None:
+                raise Rejected(status="failed", kind="missing", entry=target, names=[], message=f"no function `{target}`")
+        found = getattr(found, request["attribute"]) if request["attribute"] else found
+        if not callable(found):
+            raise Rejected(status="failed", kind="type", message=f"a {type(found).__name__} was returned where a callable is due")
+        return found  # type: ignore[no-any-return]
+
+    def _synchronize(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _book(self, placed: dict[str, torch.Tensor]) -> Any:
+        if self.mode != "interpret":
+            return None
+        from harness.interpreter import AddressBook
+
+        book = AddressBook()
+        for name, tensor in placed.items():
+            if tensor.numel():
+                span = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+                book.allow(tensor.data_ptr(), span * tensor.element_size(), name)
+        return book
+
+    @contextlib.contextmanager
+    def _interpreting(self, book: Any, *, overflow: bool) -> Iterator[None]:
+        if self.mode != "interpret":
+            yield
+            return
+        from harness import interpreter
+        from harness.compiler import standin
+
+        with standin.cuda("sm_90"), interpreter.session(overflow=overflow, addresses=book):
+            yield
+
+    def _rebuild(self, value: Any, name: str, placed: dict[str, torch.Tensor]) -> Any:
+        if isinstance(value, torch.Tensor):
+            return placed[name]
+        if isinstance(value, wire.Handle):
+            return self.handles[value.id]
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._rebuild(v, f"{name}[{i}]", placed) for i, v in enumerate(value))
+        if isinstance(value, dict):
+            return {k: self._rebuild(v, f"{name}[{k}]", placed) for k, v in value.items()}
+        return value
+
+    def _report(
+        self,
+        seen: evidence.Evidence,
+        placed: dict[str, torch.Tensor],
+        guards: list[Any],
+        originals: list[torch.Tensor],
+        in_place: set[str],
+    ) -> dict[str, Any]:
+        damage = [d for g in [*guards, *seen.allocated] if (d := g.damage()) is not None]
+        changed, position = [], 0
+        done: set[int] = set()
+        for name, tensor in placed.items():
+            storage = tensor.untyped_storage()
+            if storage._cdata in done:
+                continue
+            done.add(storage._cdata)
+            now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)  # type: ignore[call-overload]
+            if name.split("[")[0] not in in_place and not torch.equal(now, originals[position]):
+                changed.append(name)
+            position += 1
+        return {
+            "launches": seen.launches, "kernels": sorted(seen.kernels), "refused": list(seen.refused),
+            "damage": damage, "changed": changed,
+        }  # fmt: skip
+
+    def _stale(self, outputs: list[torch.Tensor]) -> str | None:
+        """What is wrong with the memory of this call's outputs in the light of the calls before."""
+        message = None
+        for old, copy in self.previous:
+            if any(_overlap(old, new) for new in outputs):
+                message = "an output lies in the memory of an earlier call's output"
+            elif not torch.equal(old.reshape(-1).contiguous().view(torch.uint8), copy):
+                message = "an earlier call's output has changed"
+        fresh = [(t, t.reshape(-1).contiguous().view(torch.uint8).clone()) for t in outputs if t.numel()]
+        self.previous = [*self.previous, *fresh][-_KEPT_OUTPUTS:]
+        return message
+
+    def _describe(
+        self, value: Any, path: str, facts: dict[str, Any], seen: evidence.Evidence | None, placed: dict[str, torch.Tensor]
+    ) -> Any:
+        """`value` as it can be sent; what is said of each tensor goes to `facts`, keyed by its path."""
+        if type(value) is torch.Tensor and value.layout == torch.strided:
+            fact: dict[str, Any] = {
+                "device": value.device.type, "stride": list(value.stride()), "offset": value.storage_offset(),
+                "grad": bool(value.requires_grad), "odd": bool(value.is_neg() or value.is_conj()),
+            }  # fmt: skip
+            if seen is not None:
+                key = seen.key(value)
+                fact["own"] = key in seen.written
+                fact["taint"] = seen.taint.get(key)
+                fact["moved"] = seen.moved.get(key)
+                fact["alias"] = next((n for n, t in placed.items() if _overlap(t, value)), None)
+            facts[path] = fact
+            return _plain(value)
+        if value is None or type(value) in (bool, int, float, str, bytes, torch.dtype):
+            return value
+        if type(value) in (list, tuple):
+            return type(value)(self._describe(v, f"{path}[{i}]", facts, seen, placed) for i, v in enumerate(value))
+        if type(value) is dict and all(type(k) in (str, int) for k in value):
+            return {k: self._describe(v, f"{path}[{k!r}]", facts, seen, placed) for k, v in value.items()}
+        self.handles[id(value)] = value
+        return wire.Handle(id(value), type(value).__name__)
+
+
+class _Watched(list[Any]):
+    """The list of allocations of a call; each one joins the address book as it is made."""
+
+    def __init__(self, book: Any) -> None:
+        super().__init__()
+        self.book = book
+
+    def append(self, guard: Any) -> None:
+        super().append(guard)
+        if guard.nbytes:
+            self.book.allow(guard.data.data_ptr(), guard.nbytes, "a tensor that the submission allocated")
+
+
+def _untouched(value: Any) -> Any:
+    """A tensor of the described shape in memory that is never touched, so that a gigabyte costs nothing."""
+    if not (isinstance(value, dict) and "untouched" in value):
+        return value
+    shape, pitch = value["untouched"], value["pitch"]
+    whole = torch.empty([*shape[:-1], pitch or shape[-1]], dtype=value["dtype"])
+    return whole[..., : shape[-1]]
+
+
+def _walk(values: Any, names: Any, out: dict[str, torch.Tensor]) -> None:
+    for value, name in zip(values, names, strict=True):
+        if isinstance(value, torch.Tensor):
+            out[name] = value
+        elif isinstance(value, (list, tuple)):
+            _walk(value, [f"{name}[{i}]" for i in range(len(value))], out)
+        elif isinstance(value, dict):
+            _walk(value.values(), [f"{name}[{k}]" for k in value], out)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _leaves(v)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.numel() == 0 or b.numel() == 0 or a.device != b.device:
+        return False
+    low_a, low_b = a.untyped_storage().data_ptr(), b.untyped_storage().data_ptr()
+    return low_a < low_b + b.untyped_storage().nbytes() and low_b < low_a + a.untyped_storage().nbytes()
+
+
+def _failure_row(failure: Any) -> dict[str, Any]:
+    return {"kernel": failure.kernel, "target": failure.target, "line": failure.line, "source": failure.source, "message": failure.message}
+
+
+def _compile_failure(error: BaseException) -> dict[str, Any] | None:
+    from harness.compiler import offline
+
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, offline.CompileFailure):
+            return _failure_row(seen)
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def explain(error: BaseException, folder: Path) -> dict[str, Any]:
+    """What an exception means for the grade, with the frames that are the student's own."""
+    root: BaseException = error
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from harness import interpreter
+
+        root = interpreter.root_cause(error)
+    if isinstance(error, Rejected):
+        return error.reply
+    if isinstance(root, SyntaxError) and isinstance(error, SyntaxError):
+        where = [{"file": Path(root.filename or "").name, "line": root.lineno or 0, "source": (root.text or "").strip(), "function": ""}]
+        return {"status": "compile error", "kind": "syntax", "message": f"SyntaxError: {root.msg}", "where": where}
+    where = []
+    seen: BaseException | None = error
+    while seen is not None:
+        frames = [
+            {"file": os.path.relpath(f.filename, folder), "line": f.lineno or 0, "source": (f.line or "").strip(), "function": f.name}
+            for f in traceback.extract_tb(seen.__traceback__)
+            if f.filename.startswith(str(folder))
+        ]
+        where = frames or where
+        seen = seen.__cause__ or seen.__context__
+    name, text = type(root).__name__, str(root).strip()[:2000]
+    reply: dict[str, Any] = {"kind": name, "message": f"{name}: {text}" if text else name, "where": where}
+    module = type(root).__module__
+    if isinstance(root, NotImplementedError) and where:
+        return {**reply, "status": "not started"}
+    if isinstance(root, (MemoryError, torch.OutOfMemoryError)) or any(t in text for t in _OUT_OF_MEMORY):
+        return {**reply, "status": "out of memory"}
+    if any(t in text for t in _DEVICE_FAULTS) or name == "AcceleratorError":
+        return {**reply, "status": "device fault", "fatal": True}
+    if name == "PermissionError" and "a submission may not do this" in text:
+        return {**reply, "status": "refused"}
+    if name in ("CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure", "OutOfResources", "PTXASError") or (
+        module.startswith("triton.compiler")
+    ):
+        return {**reply, "status": "compile error"}
+    return {**reply, "status": "failed"}
+
+
+def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ...]) -> None:
+    """Shut the process in, then answer requests until the examiner hangs up."""
+    scratch = Path(request["scratch"])
+    os.chdir(scratch)
+    os.environ.update(request["environment"])
+    level = "none"
+    if request["sandbox"]:
+        if "pid" in namespaces:
+            with contextlib.suppress(OSError):
+                sandbox.fresh_proc()
+        limits = sandbox.Limits(**request["limits"])
+        readable = tuple(Path(p) for p in request["readable"])
+        executable = tuple(Path(p) for p in request["executable"])
+        level = str(
+            sandbox.enter(sandbox.Cage(scratch=scratch, readable=readable, executable=executable, gpu=request["mode"] == "gpu", limits=limits))
+        )
+    channel = Channel(sock)
+    worker = Worker(request, channel)
+    worker.folder.mkdir(exist_ok=True)
+    evidence.install(str(worker.folder) + os.sep)
+    if worker.device.type == "cuda":
+        from harness.worker import cuda_vmm
+
+        cuda_vmm.library()
+        torch.cuda.init()
+    channel.send({"status": "ok", "sandbox": level})
+    handlers = {name: getattr(worker, name) for name in ("load", "call", "drive", "compile", "prime", "sample", "peek")}
+    while (message := channel.receive()) is not None:
+        try:
+            reply = handlers[message["op"]](message)
+        except BaseException as error:  # whatever a submission raises, the examiner hears of it
+            reply = explain(error, worker.folder)
+            linecache.clearcache()
+        sys.stdout.flush()
+        channel.send(reply)
+        if reply.get("fatal"):
+            return

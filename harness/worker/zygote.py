@@ -1,0 +1,113 @@
+"""The warm parent: imports torch and Triton once, then forks a warden and a worker for each request.
+
+Run as `python -m harness.worker.zygote MODE FD`, MODE one of `interpret`, `gpu`, `compile`. The control socket carries
+one JSON object a request and two file descriptors with it: the worker's data socket and its output pipe. The warden
+shuts itself into namespaces, forks the worker, waits for it and tells on the data socket's twin how it ended; killing
+the worker ends the namespace, and with it every process the submission started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from typing import Any
+
+RECEIVE = 1 << 16
+
+
+def _warm(mode: str) -> dict[str, Any]:
+    """The imports that every worker needs; returns what the examiner should know (versions, the probe's findings)."""
+    import torch
+    import triton
+    import triton.language  # noqa: F401
+
+    torch.set_num_threads(1)
+    torch.empty(1).fill_(0).sum().item()
+    facts: dict[str, Any] = {"torch": torch.__version__, "triton": triton.__version__, "broken": []}
+    if mode == "interpret":
+        from harness import interpreter
+
+        interpreter.install()
+        report = interpreter.probe()
+        facts["broken"] = list(report.broken)
+        facts["mended"] = list(report.mended)
+    from harness.worker import evidence, memory, serve  # noqa: F401
+
+    return facts
+
+
+def _worker(request: dict[str, Any], data: int, output: int) -> None:
+    """In the warden: fork the worker, wait for it, report its end on the status pipe."""
+    from harness import sandbox
+
+    status = request["status_fd"]
+    namespaces = sandbox.enter_namespaces() if request["sandbox"] else ()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(status)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(output)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.setsid()
+            from harness.worker import serve
+
+            serve.main(socket.socket(fileno=data), request, namespaces)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(data)
+    os.close(output)
+    os.write(status, (json.dumps({"pid": pid, "namespaces": list(namespaces)}) + "\n").encode())
+    _, ended, usage = os.wait4(pid, 0)
+    end = {
+        "signal": os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None,
+        "code": os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else None,
+        "peak_bytes": usage.ru_maxrss * 1024,
+    }
+    os.write(status, (json.dumps(end) + "\n").encode())
+    os._exit(0)
+
+
+def main(mode: str, fd: int) -> None:
+    control = socket.socket(fileno=fd)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the examiner's to handle; it ends us
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are reaped by the kernel
+    control.sendall((json.dumps(_warm(mode)) + "\n").encode())
+    buffer = b""
+    descriptors: list[int] = []
+    while True:
+        chunk, fds, _, _ = socket.recv_fds(control, RECEIVE, 8)
+        if not chunk:
+            return
+        buffer += chunk
+        descriptors += fds
+        while b"\n" in buffer:
+            line, buffer = buffer.split(b"\n", 1)
+            request = json.loads(line)
+            data, output, request["status_fd"] = descriptors[:3]
+            del descriptors[:3]
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                try:
+                    _worker(request, data, output)
+                finally:
+                    os._exit(70)
+            for descriptor in (data, output, request["status_fd"]):
+                os.close(descriptor)
+            control.sendall((json.dumps({"warden": pid}) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

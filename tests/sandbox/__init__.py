@@ -1,0 +1,1 @@
+"""The cage, tried from inside and looked at from outside."""

@@ -1,0 +1,167 @@
+"""The worker seen from outside: memory, processes, scratch, and its end."""
+
+import mmap
+import os
+import time
+from pathlib import Path
+
+from harness import sandbox
+from harness.sandbox import watch
+from .conftest import Place, Worker
+
+
+def until(wanted: str, guard: sandbox.Watch, seconds: float = 5.0) -> str:
+    """The first breach; fails when none comes."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = guard.breach()
+        if found:
+            assert found.startswith(wanted), found
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"no breach of '{wanted}'")
+
+
+def end(warden: int, reader: int) -> None:
+    assert sandbox.kill_tree(warden)
+    os.waitpid(warden, 0)
+    with open(reader, "rb") as pipe:
+        assert pipe.read() == b""  # nobody holds the other end
+
+
+def test_memory_shows(worker: Worker) -> None:
+    def work() -> None:
+        kept = bytearray(64 << 20)
+        time.sleep(20)
+        del kept
+
+    warden, reader = worker.start(work)
+    until("out of memory", sandbox.Watch(warden, 32 << 20, worker.place.scratch, 1 << 20))
+    end(warden, reader)
+
+
+def test_shared_mappings_show(worker: Worker) -> None:
+    def work() -> None:
+        with mmap.mmap(-1, 64 << 20) as memory:
+            for place in range(0, 64 << 20, 4096):
+                memory[place] = 1
+            time.sleep(20)
+
+    warden, reader = worker.start(work)
+    until("out of memory", sandbox.Watch(warden, 32 << 20, worker.place.scratch, 1 << 20))
+    end(warden, reader)
+
+
+def test_memory_of_children_shows(worker: Worker) -> None:
+    def work() -> None:
+        for _ in range(4):
+            if os.fork() == 0:
+                kept = bytearray(16 << 20)
+                time.sleep(20)
+                del kept
+        time.sleep(20)
+
+    warden, reader = worker.start(work)
+    until("out of memory", sandbox.Watch(warden, 40 << 20, worker.place.scratch, 1 << 20))
+    end(warden, reader)
+
+
+def test_memory_that_is_only_shared_is_no_breach(place: Place) -> None:
+    """What a fork shares with its parent is counted once, where it can be read."""
+    here = Worker("root" if os.geteuid() == 0 else "plain", False, place)
+    ready, told = os.pipe()
+
+    def work() -> None:
+        kept = bytearray(os.urandom(1)) * (24 << 20)
+        for _ in range(3):
+            if os.fork() == 0:
+                time.sleep(20)
+        os.write(told, b"1")
+        time.sleep(20)
+        del kept
+
+    warden, reader = here.start(work)
+    guard = sandbox.Watch(warden, 60 << 20, place.scratch, 1 << 20)
+    os.read(ready, 1)
+    for _ in range(5):
+        found = guard.breach()
+        assert found is None or not _readable(warden), found
+        time.sleep(0.02)
+    end(warden, reader)
+    os.close(ready)
+    os.close(told)
+
+
+def _readable(pid: int) -> bool:
+    return watch._proportional(pid) is not None
+
+
+def test_a_full_scratch_folder_shows(worker: Worker) -> None:
+    def work() -> None:
+        for index in range(8):
+            Path(f"file{index}").write_bytes(os.urandom(1 << 20))
+        time.sleep(20)
+
+    warden, reader = worker.start(work)
+    until("scratch folder over 4194304 bytes", sandbox.Watch(warden, 1 << 30, worker.place.scratch, 4 << 20))
+    end(warden, reader)
+
+
+def test_many_empty_files_show(place: Place) -> None:
+    for index in range(300):
+        (place.scratch / str(index)).touch()
+    assert watch.size_of(place.scratch, 1 << 20) > 1 << 20
+    assert sandbox.Watch(os.getpid(), 1 << 40, place.scratch, 1 << 20).breach() is not None
+
+
+def test_no_breach_by_a_quiet_worker(worker: Worker) -> None:
+    warden, reader = worker.start(lambda: time.sleep(20))
+    guard = sandbox.Watch(warden, 32 << 20, worker.place.scratch, 1 << 20, processes=3)
+    for _ in range(5):
+        assert guard.breach() is None
+        time.sleep(0.02)
+    end(warden, reader)
+    assert guard.breach() is None  # nobody is left to breach anything
+
+
+def bomb() -> None:
+    """Forks as fast as it can, in every process; children leave their parents."""
+    while True:
+        try:
+            if os.fork() == 0 and os.fork() != 0:
+                os._exit(0)
+        except OSError:
+            time.sleep(0.001)
+
+
+def test_a_fork_bomb_is_contained_and_ends(worker: Worker) -> None:
+    warden, reader = worker.start(bomb)
+    until(
+        "more than 20 processes", sandbox.Watch(warden, 1 << 40, worker.place.scratch, 1 << 30, processes=20)
+    )
+    time.sleep(0.2)
+    assert len(watch._tree(warden)) <= (45 if worker.namespaces else 100)
+    end(warden, reader)
+    assert [p for p in watch._tree(warden) if p.state not in "ZX"] == []
+
+
+def test_a_stopped_process_ends(worker: Worker) -> None:
+    def work() -> None:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+        os.kill(pid, 19)
+        time.sleep(60)
+
+    warden, reader = worker.start(work)
+    time.sleep(0.1)
+    end(warden, reader)
+
+
+def test_an_ended_process_is_no_error() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    assert sandbox.kill_tree(pid)
+    os.waitpid(pid, 0)
+    assert sandbox.kill_tree(pid)
