@@ -1,14 +1,17 @@
 """masked_mean: a kernel that somebody else wrote, with four bugs to find and to repair.
 
-The program below runs, and is wrong. A test engineer has written down four symptoms; each has one cause, and the four
-causes have nothing to do with one another:
+The program below runs, and is wrong. A test engineer has written down four symptoms; each has one cause, and
+the four causes have nothing to do with one another:
 
-  1. Rows in which only some elements are selected come out too close to 0. Rows in which all are selected are right.
-  2. Row lengths that are not a power of two crash at times, and at other times give different results for equal inputs.
-  3. A mask that was made by a transpose, a slice or an expand selects the wrong elements. A contiguous one is right.
-  4. float16 and bfloat16 inputs lose far more accuracy than their own rounding explains, most of all in long rows.
+  1. Rows in which only some elements are selected come out too close to 0. Fully selected rows are right.
+  2. Row lengths that are not a power of two crash at times, and at other times give different results for
+     equal inputs.
+  3. A mask that was made by a transpose, a slice or an expand selects the wrong elements. A contiguous one
+     with a contiguous x is right.
+  4. float16 and bfloat16 inputs lose far more accuracy than their own rounding explains, most of all in long
+     rows.
 
-Do not rewrite the kernel. Find a small input for each symptom first, run it with TRITON_INTERPRET=1, and look.
+Do not rewrite the kernel. Find a small input for each symptom, run it with TRITON_INTERPRET=1, and look.
 """
 
 import torch
@@ -60,7 +63,8 @@ def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     An element that is not selected does not matter, even if it is NaN or infinite.
     A row with an empty selection gives NaN; so does every row when N = 0. M = 0 gives an empty tensor.
 
-    >>> masked_mean(torch.tensor([[1., 2., 6.], [5., 5., 5.]]), torch.tensor([[True, False, True], [False] * 3]))
+    >>> x = torch.tensor([[1., 2., 6.], [5., 5., 5.]])
+    >>> masked_mean(x, torch.tensor([[True, False, True], [False, False, False]]))
     tensor([3.5000,    nan])
     """
     M, N = x.shape

@@ -1,7 +1,7 @@
 """NVIDIA's disassemblers, which Triton's wheel carries: cubin bytes in, text out.
 
-`cuobjdump -res-usage` takes a few milliseconds; `nvdisasm` takes a quarter of a second whatever the kernel, most
-of it to load its tables. No torch and no Triton are imported.
+`cuobjdump -res-usage` takes a few milliseconds; `nvdisasm` takes a quarter of a second whatever the kernel,
+most of it to load its tables. No torch and no Triton are imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from harness.errors import MachineError
 
 @functools.cache
 def tool(name: str) -> str:
-    """The path of `cuobjdump` or `nvdisasm`: TRITON_<NAME>_PATH as Triton reads it, Triton's own copy, or PATH.
+    """The path of `cuobjdump` or `nvdisasm`: TRITON_<NAME>_PATH as Triton reads it, Triton's own copy, or
+    PATH.
 
     Raises MachineError where there is none.
     """
@@ -55,6 +56,8 @@ def _run(name: str, cubin: bytes, *options: str) -> str:
         file.flush()
         done = subprocess.run([tool(name), *options, file.name], capture_output=True, text=True, timeout=120)
     if done.returncode:
-        raise MachineError(f"{name} could not read a cubin: {done.stderr.strip()[:500]}",
-                           "is it older than the compiler? Triton's wheel carries a matching pair")  # fmt: skip
+        raise MachineError(
+            f"{name} could not read a cubin: {done.stderr.strip()[:500]}",
+            "it may be older than the compiler; Triton's wheel carries a matching one",
+        )
     return done.stdout

@@ -1,9 +1,10 @@
-"""A compilation that failed, told in the student's terms: their line, what is wrong, none of the compiler's frames.
+"""A compilation that failed, told in the student's terms: their line, what is wrong, none of the compiler's
+frames.
 
-Triton says what is wrong in five ways: a chain of CompilationError, each with the text of one function and a node
-in it; a plain exception for a call that does not fit the kernel; diagnostics that MLIR and LLVM write to the
-process's standard error before "PassManager::run failed"; ptxas' log; and limits that it only checks when a
-kernel is loaded onto a GPU. Each becomes a `CompileFailure`.
+Triton says what is wrong in five ways: a chain of CompilationError, each with the text of one function and a
+node in it; a plain exception for a call that does not fit the kernel; diagnostics that MLIR and LLVM write to
+the process's standard error before "PassManager::run failed"; ptxas' log; and limits that it only checks when
+a kernel is loaded onto a GPU. Each becomes a `CompileFailure`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class CompileFailure(Exception):
         where = f"{Path(self.file).name}:{self.line}"
         chosen = f" with {_words(self.config)}" if self.config else ""
         shown = f"\n    {self.source}" if self.source else ""
-        return f"{where}: {self.kernel} does not compile for {self.target}{chosen} ({self.kind}): {self.message}{shown}"
+        what = f"{self.kernel} does not compile for {self.target}{chosen} ({self.kind})"
+        return f"{where}: {what}: {self.message}{shown}"
 
 
 def _words(config: dict[str, Any]) -> str:
@@ -70,24 +72,27 @@ def definition(function: JITCallable) -> tuple[str, int]:
 
 
 def over_limit(
-    kernel: JITCallable, target: str, kind: Kind, needed: int, limit: int, remedy: str, config: dict[str, Any] | None
-) -> CompileFailure:
+    kernel: JITCallable, target: str, kind: Kind, needed: int, limit: int, remedy: str,
+    config: dict[str, Any] | None,
+) -> CompileFailure:  # fmt: skip
     """A limit that Triton checks when it loads a kernel, found without loading it."""
     unit = {"shared memory": "bytes", "tensor memory": "columns", "threads": "threads"}[kind]
     message = f"a block needs {needed:,} {unit} of {kind}, {target} has {limit:,}: {remedy}"
     if kind == "threads":
         message = f"a block has {needed:,} threads, {target} allows {limit:,}: {remedy}"
     file, line = definition(kernel)
-    return CompileFailure(_name(kernel), target, kind, file, line, _line_of(kernel, line), message, config, True)
+    source = _line_of(kernel, line)
+    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skipped=True)
 
 
 def from_exception(
-    error: Exception, kernel: JITCallable, target: str, printed: str, diagnostics: str, config: dict[str, Any] | None
-) -> CompileFailure:
+    error: Exception, kernel: JITCallable, target: str, printed: str, diagnostics: str,
+    config: dict[str, Any] | None,
+) -> CompileFailure:  # fmt: skip
     """The failure behind `error`, which compiling `kernel` raised.
 
-    `printed` is what the compiler wrote to standard output meanwhile (Triton prints the PTX that ptxas refuses),
-    `diagnostics` what it wrote to standard error.
+    `printed` is what the compiler wrote to standard output meanwhile (Triton prints the PTX that ptxas
+    refuses), `diagnostics` what it wrote to standard error.
     """
     file, line = definition(kernel)
     skipped = isinstance(error, SKIPPED_BY_TUNING)
@@ -110,7 +115,8 @@ def from_exception(
         file, line = _caller(error, file) or (file, line)
     else:
         message = _first_lines(str(error) or type(error).__name__)
-    return CompileFailure(_name(kernel), target, kind, file, line, _line_of(kernel, line, file), message, config, skipped)
+    source = _line_of(kernel, line, file)
+    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skipped)
 
 
 def _name(kernel: JITCallable) -> str:
@@ -235,18 +241,20 @@ def _diagnostic(diagnostics: str, file: str) -> tuple[int | None, str] | None:
 
 # ptxas ------------------------------------------------------------------------------------------------------
 
-_PTXAS = re.compile(r"^ptxas (?P<place>[^\n;]*?line (?P<line>\d+))?.*?(?:error|fatal)\s*:\s*(?P<text>.*)$", re.M)
+# "ptxas k.ptx, line 40; error   : Unknown modifier '.such'", "ptxas-blackwell error   : Entry function ..."
+_PTXAS = re.compile(r"^ptxas\S* (?:[^\n;]*?line (?P<line>\d+);)?.*?error\s*:\s*(?P<text>.*)$", re.M)
 
 
 def _in_ptxas(log: str, printed: str, file_name: str) -> tuple[Kind, str, int | None]:
-    """(kind, message, line of the student's file if known) from ptxas' log and the PTX that Triton printed."""
-    match = _PTXAS.search(log)
-    if match is None:
+    """(kind, message, line of the student's file if known) from ptxas' log and the PTX that Triton
+    printed."""
+    errors = list(_PTXAS.finditer(log))
+    if not errors:
         return "ptxas", _first_lines(log), None
-    text = _first_lines(match["text"])
+    text = _first_lines("; ".join(dict.fromkeys(error["text"].strip() for error in errors[:3])))
     if "too much shared" in text:
         return "shared memory", text, None
     line = None
-    if match["line"] and (start := re.search(r"^//\n// Generated by LLVM", printed, re.M)):
-        line = resources.ptx_source_line(printed[start.start():], int(match["line"]), file_name)
+    if errors[0]["line"] and (start := re.search(r"^//\n// Generated by LLVM", printed, re.M)):
+        line = resources.ptx_source_line(printed[start.start() :], int(errors[0]["line"]), file_name)
     return "ptxas", text, line

@@ -2,13 +2,13 @@
 
     prepare("sm_90")                    # once, in a process forked for this target
     with recording() as compiled:
-        matmul(a, b)                    # CPU tensors: shapes, strides, dtypes and alignment count, values do not
+        matmul(a, b)                    # CPU tensors: shape, strides, dtype and alignment count, values do not
     compiled[0].registers               # one `Compiled` a kernel, signature and configuration
 
-Every launch of a jitted function, directly or through `triton.autotune` and `triton.heuristics`, compiles and runs
-nothing, so what host code reads from a kernel's output is 0. One target a process: Triton keeps what it compiled by
-device number and would give a second target the first one's code. Not with TRITON_INTERPRET: then kernels are not
-compiled at all.
+Every launch of a jitted function, directly or through `triton.autotune` and `triton.heuristics`, compiles and
+runs nothing, so what host code reads from a kernel's output is 0. One target a process: Triton keeps what it
+compiled by device number and would give a second target the first one's code. Not with TRITON_INTERPRET: then
+kernels are not compiled at all.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell multiprocessor, as Triton checks i
 class Compiled:
     """A kernel as the compiler made it for one signature and one configuration.
 
-    Widths are bits of one thread's accesses to global memory, `spills` 32-bit registers a thread, the rest bytes or
-    counts of instructions. They are read from SASS (AMDGCN on gfx942), or from PTX where `recording` was told not
-    to disassemble. `asm` holds ttir, ttgir, llir, and ptx, cubin, sass or amdgcn, hsaco.
+    Widths are bits of one thread's accesses to global memory, `spills` 32-bit registers a thread, the rest
+    bytes or counts of instructions. They are read from SASS (AMDGCN on gfx942), or from PTX where `recording`
+    was told not to disassemble. `asm` holds ttir, ttgir, llir, and ptx, cubin, sass or amdgcn, hsaco.
     """
 
     kernel: str
@@ -74,7 +74,8 @@ class Recording(list[Compiled]):
     """What was compiled, in order, each signature and configuration once; `failures` holds what was not.
 
     A failure is raised at the launch and listed here, so a submission that catches it hides nothing. A failed
-    configuration of an autotuned kernel is only listed as long as Triton would pass over it and another compiles.
+    configuration of an autotuned kernel is only listed as long as Triton would pass over it and another
+    compiles.
     """
 
     def __init__(self) -> None:
@@ -88,15 +89,17 @@ _prepared: tuple[Target, contextlib.ExitStack] | None = None
 def prepare(target: str) -> None:
     """Make this process compile for `target` ("sm_80", "sm_90", "sm_100" or "gfx942") until it ends.
 
-    From here on host code sees that GPU (`standin.cuda`), also while a submission's module is imported. Raises
-    ValueError for another target, MachineError in an interpreting process or when another target was prepared.
+    From here on host code sees that GPU (`standin.cuda`), also while a submission's module is imported.
+    Raises ValueError for another target, MachineError in an interpreting process or when another target was
+    prepared.
     """
     global _prepared
     if _prepared is not None:
         if _prepared[0].name == target:
             return
         raise MachineError(f"this process compiles for {_prepared[0].name}", f"fork another one for {target}")
-    # Interpreted or not is settled for Triton's own library when it is imported, for a kernel when it is decorated.
+    # Interpreted or not is settled for Triton's own library when it is imported, for a kernel when it is
+    # decorated.
     if triton.knobs.runtime.interpret or not isinstance(tl.sum, JITFunction):
         raise MachineError("kernels cannot be compiled in a process that interprets them",
                            "start it without TRITON_INTERPRET")  # fmt: skip
@@ -108,10 +111,10 @@ def prepare(target: str) -> None:
 def recording(max_configs: int = 8, *, disassemble: bool = True) -> Iterator[Recording]:
     """Compile every launch inside the block for the prepared target; yields the list that fills up.
 
-    Of an autotuned kernel the first `max_configs` configurations that its own pruning leaves are compiled; nothing is
-    timed. `disassemble` costs about .3 s a kernel and target the first time (the text is kept in Triton's cache
-    folder); without it widths and tensor-core instructions are those of the PTX. Raises CompileFailure at the launch
-    that fails, MachineError when nothing was prepared.
+    Of an autotuned kernel the first `max_configs` configurations that its own pruning leaves are compiled;
+    nothing is timed. `disassemble` costs about .3 s a kernel and target the first time (the text is kept in
+    Triton's cache folder); without it widths and tensor-core instructions are those of the PTX. Raises
+    CompileFailure at the launch that fails, MachineError when nothing was prepared.
     """
     if _prepared is None:
         raise MachineError("no target to compile for", "call prepare() first")
@@ -123,7 +126,7 @@ def recording(max_configs: int = 8, *, disassemble: bool = True) -> Iterator[Rec
     @functools.wraps(launch)
     def compile_launch(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         # Triton's own `run` stops short of launching when it warms up.
-        return recorder.compile(self, functools.partial(launch, self, *args, grid=grid, warmup=True, **kwargs))
+        return recorder.launch(self, functools.partial(launch, self, *args, grid=grid, warmup=True, **kwargs))
 
     @functools.wraps(tune)
     def compile_configurations(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +147,7 @@ class _Recorder:
         self.tuning = False
         self.seen: dict[tuple[str, str], CompileFailure | None] = {}
 
-    def compile(self, function: Any, launch: Callable[[], Any]) -> Any:
+    def launch(self, function: Any, launch: Callable[[], Any]) -> Any:
         """Compile one launch; gives Triton's kernel object, as a launch does."""
         try:
             kernel = _compile(function, launch, self.target, self.config)
@@ -155,13 +158,13 @@ class _Recorder:
             return None
         key = (str(kernel.hash), repr(self.config))
         if key not in self.seen:
-            self.seen[key] = failure = self._over_limit(function, kernel)
-            if failure is None:
+            self.seen[key] = over = self._over_limit(function, kernel)
+            if over is None:
                 self.found.append(_described(function, kernel, self.target, self.config, self.disassemble))
             else:
-                self.found.failures.append(failure)
-        if failure := self.seen[key]:
-            raise failure
+                self.found.failures.append(over)
+        if (over := self.seen[key]) is not None:
+            raise over
         return kernel
 
     def tune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -186,7 +189,8 @@ class _Recorder:
                 compiled = tuner.fn.run(*args, **chosen)
                 tuner.post_hook(named, exception=None)
             except CompileFailure as failure:
-                # Triton passes over some failures while it times, but a single configuration it just launches.
+                # Triton passes over some failures while it times, but a single configuration it just
+                # launches.
                 if not (failure.skipped and several):
                     raise
                 refused.append(failure)
@@ -206,7 +210,7 @@ class _Recorder:
         threads = metadata.num_warps * target.warp_size
         tensor_memory = getattr(metadata, "tmem_size", None) or 0
         limits: tuple[tuple[failures.Kind, int, int, str], ...] = (
-            ("shared memory", metadata.shared, target.max_shared, "smaller blocks or a smaller num_stages may help"),
+            ("shared memory", metadata.shared, target.max_shared, "smaller blocks or num_stages may help"),
             ("tensor memory", tensor_memory, TENSOR_MEMORY_COLUMNS, "smaller blocks may help"),
             ("threads", threads, target.max_threads, "a smaller num_warps helps"),
         )
@@ -216,11 +220,12 @@ class _Recorder:
         return None
 
 
-# One compilation ----------------------------------------------------------------------------------------------
+# One compilation --------------------------------------------------------------------------------------------
 
 
 def _compile(function: Any, launch: Callable[[], Any], target: Target, config: dict[str, Any] | None) -> Any:
-    """Run `launch`, which compiles; any error becomes a CompileFailure. Its output is shown only if it succeeds."""
+    """Run `launch`, which compiles; any error becomes a CompileFailure. Its output is shown only if it
+    succeeds."""
     printed = io.StringIO()
     with _standard_error(f"{function.fn.__name__} for {target.name}\n") as log:
         try:
@@ -242,7 +247,8 @@ def _log(pid: int) -> Path:
 
 @contextlib.contextmanager
 def _standard_error(first_line: str) -> Iterator[Path]:
-    """Send the process's standard error, which MLIR and LLVM write to past Python, to a file; yields its path.
+    """Send the process's standard error, which MLIR and LLVM write to past Python, to a file; yields its
+    path.
 
     The file has a name because LLVM ends the process at some errors: then `last_words` reads what it said.
     """
@@ -264,7 +270,8 @@ def _standard_error(first_line: str) -> Iterator[Path]:
 
 
 def last_words(pid: int, folder: str | os.PathLike[str] | None = None) -> str | None:
-    """What the compiler wrote before it took process `pid` with it: the kernel on the first line; None if it did not.
+    """What the compiler wrote before it took process `pid` with it: the kernel on the first line; None if it
+    did not.
 
     `folder` is that process's folder for temporary files, if it is not this one's. The file is removed.
     """
@@ -277,7 +284,7 @@ def last_words(pid: int, folder: str | os.PathLike[str] | None = None) -> str | 
     return text
 
 
-# What was made ------------------------------------------------------------------------------------------------
+# What was made ----------------------------------------------------------------------------------------------
 
 
 def _described(
@@ -306,7 +313,8 @@ def _read(
         return resources.usage_from_amdgcn(text), resources.instructions_from_amdgcn(text)
     cubin = asm["cubin"]
     assert isinstance(cubin, bytes)
-    usage = resources.usage_from_cuobjdump(_kept(kernel, "usage", cubin, binutils.resource_usage), kernel.name)
+    printed = _kept(kernel, "usage", cubin, binutils.resource_usage)
+    usage = resources.usage_from_cuobjdump(printed, kernel.name)
     if not disassemble:
         return usage, resources.instructions_from_ptx(str(asm["ptx"]))
     sass = asm["sass"] = _kept(kernel, "sass", cubin, binutils.sass)

@@ -25,7 +25,7 @@ def _row(kernel: Compiled) -> dict[str, str]:
         "target": kernel.target,
         "configuration": configuration(kernel),
         "registers": str(kernel.registers),
-        "spills": f"{kernel.spills} ({kernel.local_bytes} B)" if kernel.spills or kernel.local_bytes else "none",
+        "spills": f"{kernel.spills} ({kernel.local_bytes} B)" if kernel.local_bytes else str(kernel.spills),
         "shared memory": f"{_kib(kernel.shared_bytes)} of {_kib(kernel.max_shared)}",
         "widest load": _bits(kernel.widest_load),
         "widest store": _bits(kernel.widest_store),
@@ -37,10 +37,13 @@ def _row(kernel: Compiled) -> dict[str, str]:
 
 
 def configuration(kernel: Compiled) -> str:
-    """The autotuner's configuration without what has columns of its own; empty for a kernel that is not tuned."""
-    shown = {"num_warps", "num_stages"}
-    values = (kernel.config or {}).items()
-    return ", ".join(f"{name}={value}" for name, value in values if name not in shown and (name, value) != ("num_ctas", 1))
+    """The autotuner's configuration without what has columns of its own; empty for a kernel that is not
+    tuned."""
+    values = dict(kernel.config or {})
+    if values.get("num_ctas") == 1:  # Triton's default, in every configuration
+        del values["num_ctas"]
+    own = {"num_warps", "num_stages"}
+    return ", ".join(f"{name}={value}" for name, value in values.items() if name not in own)
 
 
 def _bits(bits: int) -> str:
@@ -52,7 +55,8 @@ def _kib(size: int) -> str:
 
 
 def write(compiled: Sequence[Compiled], folder: Path) -> list[Path]:
-    """Write TTIR, TTGIR and PTX, SASS or AMDGCN as `kernel.target.suffix` into `folder`, which is made if need be.
+    """Write TTIR, TTGIR and PTX, SASS or AMDGCN as `kernel.target.suffix` into `folder`, which is made if
+    need be.
 
     A kernel compiled more than once for a target gets a number: `kernel.2.target.suffix`. Gives the paths.
     """

@@ -1,10 +1,10 @@
 """What the compiler made of a kernel, read from text: pure functions, no torch, no Triton, no subprocess.
 
-Two things are read. `Usage` is what one thread and one block hold: registers, spilled registers, local memory,
-shared memory; it comes from `cuobjdump -res-usage` or from the metadata at the end of AMDGCN text. `Instructions`
-is what the code does: how wide its accesses to global memory are, how many tensor-core instructions and
-asynchronous copies it has; it comes from SASS (`nvdisasm -c`), PTX or AMDGCN text. Counts are of instructions in
-the text, not of executions.
+Two things are read. `Usage` is what one thread and one block hold: registers, spilled registers, local
+memory, shared memory; it comes from `cuobjdump -res-usage` or from the metadata at the end of AMDGCN text.
+`Instructions` is what the code does: how wide its accesses to global memory are, how many tensor-core
+instructions and asynchronous copies it has; it comes from SASS (`nvdisasm -c`), PTX or AMDGCN text. Counts
+are of instructions in the text, not of executions.
 
 SASS is the truth: ptxas may split, merge or drop what PTX says. PTX is what Triton decided and costs no
 disassembly. The opcodes are those of NVIDIA's "CUDA binary utilities" (instruction set reference, sm_80 to
@@ -67,8 +67,8 @@ class _Tally:
 
 # NVIDIA -----------------------------------------------------------------------------------------------------
 
-_USAGE = re.compile(r"Function (?P<name>\S+?):\s*REG:(?P<reg>\d+) STACK:(?P<stack>\d+) SHARED:(?P<shared>\d+) "
-                    r"LOCAL:(?P<local>\d+)")  # fmt: skip
+_USAGE = re.compile(r"Function (?P<name>\S+?):\s*REG:(?P<reg>\d+) STACK:(?P<stack>\d+) "
+                    r"SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)")  # fmt: skip
 
 
 def usage_from_cuobjdump(text: str, kernel: str | None = None) -> Usage:
@@ -126,8 +126,8 @@ def instructions_from_sass(text: str) -> Instructions:
 
 
 _PTX_ACCESS = re.compile(r"\b(ld|st)\.(?:\w+\.)*?(global|local)((?:[.:]+\w+)*)")
-_PTX_COPY = re.compile(r"\bcp\.async\.(?:ca|cg)\.shared(?:::\w+)?\.global\S*\s+\[[^\]]*\]\s*,\s*\[[^\]]*\]\s*,"
-                       r"\s*(0x[0-9a-fA-F]+|\d+)")  # fmt: skip
+_PTX_COPY = re.compile(r"\bcp\.async\.(?:ca|cg)\.shared(?:::\w+)?\.global\S*\s+"
+                       r"\[[^\]]*\]\s*,\s*\[[^\]]*\]\s*,\s*(0x[0-9a-fA-F]+|\d+)")  # fmt: skip
 _PTX_BULK = re.compile(r"\bcp\.async\.bulk\.(?:tensor\.\dd\.)?([a-z:_]+)\.([a-z:_]+)")
 _PTX_MMA = re.compile(r"\b(wgmma\.mma_async|tcgen05\.mma|wmma\.mma|mma)\.(?:sp[.:\w]*?\.)?"
                       r"(?:sync|cta_group|aligned|m\d)")  # fmt: skip
@@ -168,7 +168,8 @@ _PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]+)"', re.M)
 
 
 def ptx_source_line(ptx: str, line: int, file_name: str) -> int | None:
-    """The line of `file_name` (no folder) that line `line` of the PTX text (from 1) was made from, if it is known."""
+    """The line of `file_name` (no folder) that line `line` of the PTX text (from 1) was made from, if it is
+    known."""
     files = {number for number, name in _PTX_FILE.findall(ptx) if name.rsplit("/", 1)[-1] == file_name}
     for text in reversed(ptx.splitlines()[:line]):
         match = _PTX_LOC.match(text)
@@ -206,7 +207,8 @@ def usage_from_amdgcn(text: str) -> Usage:
 
 
 def instructions_from_amdgcn(text: str) -> Instructions:
-    """Instructions of AMDGCN text. `mma_kinds` are v_mfma, v_smfmac, v_wmma; a load into LDS is an async copy."""
+    """Instructions of AMDGCN text. `mma_kinds` are v_mfma, v_smfmac, v_wmma; a load into LDS is an async
+    copy."""
     tally = _Tally()
     for line in _code(text):
         if match := _AMD_MMA.match(line):
@@ -223,7 +225,8 @@ def instructions_from_amdgcn(text: str) -> Instructions:
             tally.stores(bits)
         else:
             tally.loads(bits)
-            # "buffer_load_dword v0, s[4:7], 0 offen lds" and "global_load_lds_dwordx4" never touch a register.
+            # "buffer_load_dword v0, s[4:7], 0 offen lds" and "global_load_lds_dwordx4" never touch a
+            # register.
             tally.copies += bool(to_lds) or rest.split(";")[0].rstrip().endswith(" lds")
     return tally.total()
 

@@ -1,8 +1,9 @@
-"""A GPU that is not there, as host code sees it: `torch.cuda` and Triton's driver answer, tensors stay on the CPU.
+"""A GPU that is not there, as host code sees it: `torch.cuda` and Triton's driver answer, tensors stay on the
+CPU.
 
 A submission's host code may ask how many multiprocessors there are, which capability, which stream, or make a
-tensor on "cuda". Inside `with cuda("sm_90"):` it gets the answers of that target's best-known card, and memory
-on the CPU. So the same host code runs when kernels are interpreted and when they are only compiled.
+tensor on "cuda". Inside `with cuda("sm_90"):` it gets the answers of that target's best-known card, and
+memory on the CPU. So the same host code runs when kernels are interpreted and when they are only compiled.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ class Driver:
 
 
 class _Utilities:
-    """`driver.active.utils`. Host code that sizes a persistent grid reads these, and a loaded kernel's registers."""
+    """`driver.active.utils`. Host code that sizes a persistent grid reads these, and a loaded kernel's
+    registers."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -108,7 +110,8 @@ class _Utilities:
         return dict(self.target.properties)
 
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """(module, function, registers, spills, threads a block) of a kernel that host code asks to be loaded."""
+        """(module, function, registers, spills, threads a block) of a kernel that host code asks to be
+        loaded."""
         handle = int(hashlib.sha256(binary).hexdigest()[:8], 16)
         registers, spills = 0, 0
         if self.target.backend == "cuda":
@@ -158,11 +161,13 @@ class _Nothing:
 
 
 def _torch_cuda(target: Target) -> dict[str, Any]:
-    """The stand-ins by name. What is not here still raises torch's own error, as on any machine without a GPU."""
+    """The stand-ins by name. What is not here still raises torch's own error, as on any machine without a
+    GPU."""
     stream = _Nothing()
     major, minor = target.capability
     properties = SimpleNamespace(
-        name=target.device_name, major=major, minor=minor, total_memory=target.memory, L2_cache_size=target.l2,
+        name=target.device_name, major=major, minor=minor,
+        total_memory=target.memory, L2_cache_size=target.l2,
         multi_processor_count=target.multiprocessors, warp_size=target.warp_size,
         regs_per_multiprocessor=65_536, max_threads_per_multi_processor=2048,
         max_threads_per_block=target.max_threads, shared_memory_per_block=min(49_152, target.max_shared),

@@ -1,8 +1,9 @@
-"""The GPUs that kernels are compiled for with none of them at hand: limits, and what a host may ask about them.
+"""The GPUs that kernels are compiled for with none of them at hand: limits, and what a host may ask about
+them.
 
 Limits are those of CUDA's programming guide (table "technical specifications per compute capability": shared
-memory a block may opt into is 163 KiB on 8.0 and 227 KiB on 9.0 and 10.0) and of AMD's CDNA 3 ISA guide (64 KiB
-of LDS a workgroup). Each target is stood in for by its best-known card: A100, H200, B200, MI300X.
+memory a block may opt into is 163 KiB on 8.0 and 227 KiB on 9.0 and 10.0) and of AMD's CDNA 3 ISA guide (64
+KiB of LDS a workgroup). Each target is stood in for by its best-known card: A100, H200, B200, MI300X.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from harness import sandbox
 from harness.course import Course, Exercise
 from harness.errors import GradeError, MachineError
 from harness.examiner import check as checking
@@ -299,10 +300,13 @@ class Run:
         if self.options.gpu:
             gpu = torch.cuda.get_device_name(torch.device(self.options.device))
             driver = _driver_version()
-        weakest = "none" if "none" in self.levels else (min(self.levels) if self.levels else None)
+        if self.levels:
+            level = "none" if "none" in self.levels else min(self.levels)
+        else:  # nothing was run; say what would have been used
+            level = str(sandbox.probe().level) if self.options.sandboxed else "none"
         return {
             "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
-            "python": platform.python_version(), "sandbox": weakest or ("none" if not self.options.sandboxed else "not used"),
+            "python": platform.python_version(), "sandbox": level,
         }  # fmt: skip
 
 

@@ -29,6 +29,8 @@ from harness.status import Status
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
 POLL_S = 0.02
+GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host memory of their own
+GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
 # Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ")  # fmt: skip
@@ -72,6 +74,7 @@ class Worker:
     status: Any
     output: Output
     pid: int
+    warden: int
     watch: watch.Watch | None
     level: str
     warm: Warm
@@ -146,7 +149,7 @@ class Worker:
         with contextlib.suppress(OSError):
             ready, _, _ = select.select([self.status], [], [], 5.0)
             line = self.status.readline() if ready else b""
-        watch.kill_tree(self.pid)
+        watch.kill_tree(self.warden)
         if not line:
             if not self.warm.alive():
                 return WorkerDied(Status.CRASHED, "the submission ended the process that started it")
@@ -165,7 +168,7 @@ class Worker:
     def kill(self) -> None:
         if not self.dead:
             self.dead = True
-            watch.kill_tree(self.pid)
+            watch.kill_tree(self.warden)
 
     def close(self) -> None:
         self.kill()
@@ -256,9 +259,8 @@ class Warm:
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes,
             "environment": {"TRITON_CACHE_DIR": str(cache), "TMPDIR": str(scratch), "HOME": str(scratch)},
             "readable": [str(p) for p in sandbox.default_readable(REPOSITORY)],
-            "executable": [str(p) for p in _executables(self.mode)],
             "limits": {
-                "processes": limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
+                "processes": GPU_PROCESSES if gpu else limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
                 "data_bytes": None if gpu else limits.memory_bytes, "cpu_s": None,
             },
         }  # fmt: skip
@@ -268,7 +270,7 @@ class Warm:
                 [(json.dumps(request) + "\n").encode()],
                 [theirs.fileno(), write_output, write_status],
             )
-            self._line(30.0)
+            warden = int(self._line(30.0)["warden"])
         theirs.close()
         os.close(write_output)
         os.close(write_status)
@@ -279,14 +281,15 @@ class Warm:
         if not first:
             raise MachineError("a worker could not be started: " + output.text()[-500:], "run `grade doctor`")
         pid = json.loads(first)["pid"]
-        worker = Worker(ours, status, output, pid, None, "none", self, scratch)
+        memory = GPU_HOST_MEMORY if gpu else limits.memory_bytes
+        guard = watch.Watch(pid, memory, scratch, limits.scratch_bytes, processes=GPU_PROCESSES if gpu else limits.processes)
+        worker = Worker(ours, status, output, pid, warden, guard, "none", self, scratch)
         try:
             hello = worker._receive(time.monotonic() + 60.0, 60.0)
         except WorkerDied as died:
             worker.close()
             raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`") from None
         worker.level = hello["sandbox"]
-        worker.watch = watch.Watch(pid, limits.memory_bytes if not gpu else 32 << 30, scratch, limits.scratch_bytes)
         return worker
 
     def close(self) -> None:
@@ -298,23 +301,6 @@ class Warm:
             self.process.wait()
         self.log.close()
         shutil.rmtree(self.home, ignore_errors=True)
-
-
-def _executables(mode: str) -> list[Path]:
-    """The programs a worker may start: none when interpreted; Triton's own tools, and on a GPU its launcher's C compiler."""
-    if mode == "interpret":
-        return []
-    import importlib.util
-
-    spec = importlib.util.find_spec("triton")
-    assert spec is not None and spec.submodule_search_locations
-    tools = Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
-    programs = [p for p in tools.glob("*") if p.is_file()]
-    if mode == "gpu":
-        programs += [Path(p) for p in ("/usr/bin", "/usr/local/bin", "/usr/lib/gcc", "/usr/libexec/gcc", "/sbin/ldconfig", "/usr/sbin") if Path(p).exists()]  # fmt: skip
-        if (cc := os.environ.get("CC")) and shutil.which(cc):
-            programs.append(Path(shutil.which(cc) or cc))
-    return programs
 
 
 class Park:

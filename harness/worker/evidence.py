@@ -109,6 +109,10 @@ class Witness(TorchDispatchMode):
         super().__init__()
         self.evidence, self.poison, self.max_bytes, self.moves_refused = evidence, poison, max_bytes, moves_refused
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler (two seconds) at the first operator
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

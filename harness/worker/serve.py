@@ -151,22 +151,18 @@ class Worker:
         offline.prepare(request["target"])
         self.load(request)
         assert self.entry is not None
-        failures: list[dict[str, Any]] = []
-        with offline.recording() as compiled:
+        with offline.recording(disassemble=request["asm"]) as compiled:
             for args in request["calls"]:
                 try:
                     self.entry(*[_untouched(a) for a in args])
-                except offline.CompileFailure as failure:
-                    failures.append(_failure_row(failure))
-                    break
-                except Exception as error:
-                    # What the kernels wrote is not there, so host code that reads it back may stumble.
-                    cause = _compile_failure(error)
-                    if cause is not None:
-                        failures.append(cause)
-                        break
-                    if not compiled:
+                except Exception:
+                    # What kernels would have written is not there, so host code that reads it back may stumble;
+                    # a failed compilation is in `compiled.failures` whatever the submission made of it.
+                    if not compiled and not compiled.failures:
                         raise
+                if compiled.failures:
+                    break
+        failures = [_failure_row(f) for f in compiled.failures]
         rows = report.table(compiled)
         asm = [{"kernel": c.kernel, "target": c.target, "asm": dict(c.asm)} for c in compiled] if request["asm"] else []
         return {"status": "ok", "rows": rows, "failures": failures, "asm": asm, "kernels": len(compiled)}
@@ -380,17 +376,6 @@ def _failure_row(failure: Any) -> dict[str, Any]:
     return {"kernel": failure.kernel, "target": failure.target, "line": failure.line, "source": failure.source, "message": failure.message}
 
 
-def _compile_failure(error: BaseException) -> dict[str, Any] | None:
-    from harness.compiler import offline
-
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, offline.CompileFailure):
-            return _failure_row(seen)
-        seen = seen.__cause__ or seen.__context__
-    return None
-
-
 def explain(error: BaseException, folder: Path) -> dict[str, Any]:
     """What an exception means for the grade, with the frames that are the student's own."""
     root: BaseException = error
@@ -434,19 +419,20 @@ def explain(error: BaseException, folder: Path) -> dict[str, Any]:
 def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ...]) -> None:
     """Shut the process in, then answer requests until the examiner hangs up."""
     scratch = Path(request["scratch"])
-    os.chdir(scratch)
     os.environ.update(request["environment"])
     level = "none"
     if request["sandbox"]:
         if "pid" in namespaces:
             with contextlib.suppress(OSError):
                 sandbox.fresh_proc()
-        limits = sandbox.Limits(**request["limits"])
-        readable = tuple(Path(p) for p in request["readable"])
-        executable = tuple(Path(p) for p in request["executable"])
-        level = str(
-            sandbox.enter(sandbox.Cage(scratch=scratch, readable=readable, executable=executable, gpu=request["mode"] == "gpu", limits=limits))
-        )
+        sandbox.close_fds([0, 1, 2, sock.fileno()])
+        cage = sandbox.Cage(
+            scratch=scratch, readable=tuple(Path(p) for p in request["readable"]),
+            executable=sandbox.default_executable() if request["mode"] != "interpret" else (),
+            gpu=request["mode"] == "gpu", limits=sandbox.Limits(**request["limits"]),
+        )  # fmt: skip
+        level = str(sandbox.enter(cage))
+    os.chdir(scratch)
     channel = Channel(sock)
     worker = Worker(request, channel)
     worker.folder.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """checked_gather: out[k] = x[index[k]], with a bounds check that can be switched on.
 
-Two guards, for two different jobs. The assert tells a person that an index is wrong, and exists only in a debug build.
-The mask on the load keeps a wrong index from touching memory that is not x's, and is always there: it costs two
-comparisons in a kernel that waits for memory anyway.
+Two guards, for two different jobs. The assert tells a person that an index is wrong, and exists only in a
+debug build. The mask on the load keeps a wrong index from touching memory that is not x's, and is always
+there: it costs two comparisons in a kernel that waits for memory anyway.
 """
 
 import torch
@@ -30,7 +30,7 @@ def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.T
     if K == 0:
         return out
     BLOCK = min(triton.next_power_of_2(K), 1024)
-    # `debug` is a launch option, not a kernel argument: it selects a second compilation in which device_assert exists.
+    # `debug` is a launch option, not a kernel argument: it selects a compilation in which device_assert exists.
     gather_kernel[(triton.cdiv(K, BLOCK),)](
         x, index, out, N, K, x.stride(0), index.stride(0), BLOCK=BLOCK, num_warps=4, debug=debug
     )

@@ -1,7 +1,8 @@
 """masked_mean: the mean over the selected elements of every row.
 
-One program a row. Two running vectors, one of sums in float32 and one of counts in int32, are folded once at the end:
-that keeps every lane busy and makes the sum pairwise-like, which is also more accurate than one long chain of additions.
+One program a row. Two running vectors, one of sums in float32 and one of counts in int32, are folded once at
+the end: that keeps every lane busy and makes the sum pairwise-like, which is also more accurate than one long
+chain of additions.
 """
 
 import torch
@@ -32,8 +33,8 @@ def masked_mean_kernel(
     for start in range(0, N, BLOCK_N):
         cols = start + lanes
         inside = cols < N
-        # Both loads are masked by `inside` only. A load of x under `keep` would be right too, but every element would
-        # then have a predicate of its own and the 16-byte loads would fall apart into single elements.
+        # Both loads are masked by `inside` only. A load of x under `keep` would be right too, but then every
+        # element has a predicate of its own, and the 16-byte loads fall apart into single elements.
         keep = tl.load(mask_row + cols * mask_stride_n, mask=inside, other=0)
         x = tl.load(x_row + cols * x_stride_n, mask=inside, other=0.0)
         # A selection, not a product: NaN * 0 and inf * 0 are NaN.

@@ -1,7 +1,8 @@
 """strategy: a generator of inputs that brings out the classic faults of a row maximum.
 
-Every line below is there because some fault is blind without it. The choices (dtype, shape, layout, kind of values) are
-drawn one by one, so that Hypothesis can vary and shrink each on its own, and so that every combination comes up.
+Every line below is there because some fault does not show without it. The choices (dtype, shape, layout, kind
+of values) are drawn one by one, so that Hypothesis can vary and shrink each on its own, and so that every
+combination comes up.
 """
 
 import hypothesis.extra.numpy as hnp
@@ -36,7 +37,7 @@ def values(dtype: type) -> SearchStrategy[float]:
 
 
 def fill(dtype: type) -> SearchStrategy[float]:
-    """What most of a large array holds: one value, negative as often as not, so that maxima are negative too."""
+    """What most of a large array holds: one value, often negative, so that maxima are negative too."""
     if np.issubdtype(dtype, np.integer):
         return st.integers(-100, 20)
     return st.sampled_from([-100.0, -1.0, 0.5, float("-inf"), float("nan")])

@@ -1,4 +1,5 @@
-"""A submission of sorts: kernels and host functions that the compiler tests compile. Imported by `probe.py`."""
+"""A submission of sorts: kernels and host functions that the compiler tests compile. Imported by
+`probe.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def matmul_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
     tl.store(c + rows[:, None] * N + columns[None, :], sums.to(c.dtype.element_ty))
 
 
-def matmul(a: torch.Tensor, b: torch.Tensor, BM: int = 128, BN: int = 128, BK: int = 64, **options: int) -> torch.Tensor:
+def matmul(a: torch.Tensor, b: torch.Tensor, BM=128, BN=128, BK=64, **options: int) -> torch.Tensor:
     c = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
     grid = (triton.cdiv(a.shape[0], BM), triton.cdiv(b.shape[1], BN))
     sizes = (a.shape[0], b.shape[1], a.shape[1])
@@ -48,14 +49,14 @@ def matmul(a: torch.Tensor, b: torch.Tensor, BM: int = 128, BN: int = 128, BK: i
 def huge_tile_kernel(x, y, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     values = tl.load(x + at)
-    # Both reductions need every element again afterwards, so all 512 of a thread stay alive.
+    # Both reductions need every element again afterwards, so all 256 of a thread stay alive.
     values = values - tl.max(values, 0)
     tl.store(y + at, values / tl.sum(values, 0))
 
 
 def huge_tile(x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x)
-    huge_tile_kernel[(1,)](x, y, BLOCK=16384, num_warps=1)
+    huge_tile_kernel[(1,)](x, y, BLOCK=8192, num_warps=1)
     return y
 
 
@@ -125,9 +126,8 @@ def picky_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.co
     inner = tl.arange(0, BK)
     sums = tl.zeros((BM, BN), tl.float32)
     if EVEN:
-        sums = tl.dot(
-            tl.load(a + rows[:, None] * K + inner[None, :]), tl.load(b + inner[:, None] * N + columns[None, :])
-        )
+        left = tl.load(a + rows[:, None] * K + inner[None, :])
+        sums = tl.dot(left, tl.load(b + inner[:, None] * N + columns[None, :]))
     tl.store(c + rows[:, None] * N + columns[None, :], sums)
 
 
@@ -148,7 +148,8 @@ def curious(x: torch.Tensor) -> torch.Tensor:
     with torch.cuda.device(x.device), torch.cuda.stream(torch.cuda.Stream()):
         kernel = copy_kernel.warmup(x, y, x.numel(), x.stride(0), BLOCK=256, grid=(1,))
         kernel._init_handles()
-        occupancy = properties["max_num_regs"] // (kernel.n_regs * properties["warpSize"] * 4) if kernel.n_regs else 1
+        registers = max(kernel.n_regs, 1) * properties["warpSize"] * kernel.metadata.num_warps
+        occupancy = properties["max_num_regs"] // registers
         kernel[(MULTIPROCESSORS * occupancy, 1, 1)](x, y, x.numel(), x.stride(0), 256)
     torch.cuda.current_stream().synchronize()
     torch.cuda.synchronize()
@@ -156,7 +157,7 @@ def curious(x: torch.Tensor) -> torch.Tensor:
     return y[: int(y.sum().item()) + 4]  # a size that comes from a kernel
 
 
-# What does not compile ----------------------------------------------------------------------------------------
+# What does not compile --------------------------------------------------------------------------------------
 
 
 @triton.jit

@@ -29,7 +29,7 @@ def cases() -> dict[str, Any]:
         "copy strided": lambda k: k.copy(torch.zeros(4096, 3)[:, 1]),
         "copy bytes": lambda k: k.copy(torch.zeros(4096, dtype=torch.int8)),
         "matmul": lambda k: k.matmul(half, half, num_warps=8),
-        "huge tile": lambda k: k.huge_tile(torch.zeros(32768)),
+        "huge tile": lambda k: k.huge_tile(torch.zeros(8192)),
         "host descriptor": lambda k: k.host_descriptor(half),
         "device descriptor": lambda k: k.device_descriptor(half),
         "tuned": lambda k: k.tuned(half),
@@ -63,7 +63,7 @@ def main(target: str, names: list[str]) -> dict[str, Any]:
             "failures": [vars(failure) for failure in compiled.failures],
             "rows": report.table(compiled),
             "compiled": [
-                {**{f.name: getattr(k, f.name) for f in dataclasses.fields(k) if f.name != "asm"}, "asm": sorted(k.asm)}
+                {f.name: sorted(k.asm) if f.name == "asm" else getattr(k, f.name) for f in dataclasses.fields(k)}
                 for k in compiled
             ],
         }

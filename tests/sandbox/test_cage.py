@@ -20,6 +20,7 @@ import pytest
 
 from harness import sandbox
 from harness.sandbox import syscalls
+
 from .conftest import BEFORE, REFUSED, Worker, called, errors
 
 pytestmark = pytest.mark.usefixtures("as_probed")

@@ -14,6 +14,7 @@ import pytest
 
 from harness import sandbox
 from harness.sandbox import landlock
+
 from .conftest import REFUSED, SECRET, Place, Worker, called, errors
 
 pytestmark = pytest.mark.usefixtures("as_probed")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import sandbox
 from harness.sandbox import watch
+
 from .conftest import Place, Worker
 
 

@@ -1,4 +1,4 @@
-"""Autotuned over two block sizes; an unsigned comparison checks both ends at once; strides are settled on the host."""
+"""Autotuned over two block sizes; an unsigned comparison checks both ends at once; `contiguous` on the host."""
 
 import torch
 import triton
@@ -6,7 +6,8 @@ import triton.language as tl
 
 
 @triton.autotune(
-    configs=[triton.Config({"BLOCK": 512}, num_warps=4), triton.Config({"BLOCK": 2048}, num_warps=8)], key=["K"]
+    configs=[triton.Config({"BLOCK": 512}, num_warps=4), triton.Config({"BLOCK": 2048}, num_warps=8)],
+    key=["K"],
 )
 @triton.jit
 def kernel(x_ptr, index_ptr, out_ptr, N, K, BLOCK: tl.constexpr):
@@ -22,5 +23,6 @@ def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.T
     N, K = x.numel(), index.numel()
     out = torch.empty([K], dtype=x.dtype, device=x.device)
     if K:
-        kernel[lambda meta: (triton.cdiv(K, meta["BLOCK"]),)](x.contiguous(), index.contiguous(), out, N, K, debug=debug)
+        x, index = x.contiguous(), index.contiguous()
+        kernel[lambda meta: (triton.cdiv(K, meta["BLOCK"]),)](x, index, out, N, K, debug=debug)
     return out

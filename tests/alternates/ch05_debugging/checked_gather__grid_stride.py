@@ -1,5 +1,7 @@
-"""A fixed number of programs walk over the outputs; the check is a constexpr branch, and the arithmetic of the lanes is int32
-inside a block whose base pointers are int64."""
+"""A fixed number of programs walk over the outputs; the check is a constexpr branch of the kernel.
+
+The lanes' arithmetic is int32 inside a block whose base is int64.
+"""
 
 import torch
 import triton
@@ -7,7 +9,9 @@ import triton.language as tl
 
 
 @triton.jit
-def kernel(x_ptr, index_ptr, out_ptr, N, K, sx, si, blocks, programs, BLOCK: tl.constexpr, CHECK: tl.constexpr):
+def kernel(
+    x_ptr, index_ptr, out_ptr, N, K, sx, si, blocks, programs, BLOCK: tl.constexpr, CHECK: tl.constexpr
+):
     lanes = tl.arange(0, BLOCK)
     base = tl.program_id(0).to(tl.int64) * BLOCK
     for _ in range(tl.program_id(0), blocks, programs):

@@ -1,4 +1,4 @@
-"""Only the selected elements are read, the layout is settled on the host, and a program walks over several rows."""
+"""Only the selected elements are read; `contiguous` on the host; a program walks over several rows."""
 
 import torch
 import triton
@@ -28,5 +28,6 @@ def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     out = torch.empty(M, dtype=torch.float32, device=x.device)
     if M:
         programs = min(M, 2048)
-        kernel[(programs,)](x.contiguous(), mask.contiguous().view(torch.uint8), out, M, N, N, programs, BLOCK=1024)
+        x, mask = x.contiguous(), mask.contiguous().view(torch.uint8)
+        kernel[(programs,)](x, mask, out, M, N, N, programs, BLOCK=1024)
     return out

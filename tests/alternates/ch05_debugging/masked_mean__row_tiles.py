@@ -1,4 +1,4 @@
-"""Tiles of several rows: a 2-D block a program, the reduction of each block at once, the division rounded to nearest."""
+"""Tiles of several rows: a 2-D block a program, each block reduced at once, the division rounded to nearest."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""A catalogue: one narrow strategy for each kind of fault, joined by `one_of`; Python lists instead of NumPy arrays."""
+"""A catalogue: one narrow strategy for each kind of fault, joined by `one_of`; lists instead of NumPy arrays."""
 
 import torch
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ FLOATS = (torch.float32, torch.float16)
 INTS = (torch.int32, torch.int8)
 
 
-def table(dtypes: tuple[torch.dtype, ...], elements: SearchStrategy, N: SearchStrategy[int]) -> SearchStrategy:
+def table(dtypes: tuple[torch.dtype, ...], elements: SearchStrategy, N: SearchStrategy) -> SearchStrategy:
     """Contiguous tensors of up to four rows."""
 
     def of_width(n: int) -> SearchStrategy:
@@ -37,7 +37,9 @@ def strategy() -> SearchStrategy[torch.Tensor]:
         table(INTS, st.integers(-128, -1), ragged),
         table((torch.int32,), st.integers(2**24, 2**31 - 1), ragged),
         table(FLOATS, st.sampled_from([float("nan"), float("-inf"), 1.0]), st.integers(1, 3)),
-        st.builds(long_rows, st.integers(257, 1500), st.sampled_from([0, -1]), st.sampled_from(FLOATS + INTS)),
+        st.builds(
+            long_rows, st.integers(257, 1500), st.sampled_from([0, -1]), st.sampled_from(FLOATS + INTS)
+        ),
         plain.map(lambda x: x.t()),
         plain.map(lambda x: x.repeat_interleave(2, dim=1)[:, 1::2]),
         plain.map(lambda x: torch.cat([x, -x], dim=1)[:, : x.shape[1]]),

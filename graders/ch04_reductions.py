@@ -1,0 +1,164 @@
+"""Reductions: many numbers in, one number out, in any order that is the same on every run."""
+
+import hypothesis.strategies as st
+import torch
+
+from harness.grading import LAYOUTS, F, Focus, I, TensorGrader, arguments, bounds, case, check, law, normal_data
+from harness.grading import small_integers, tensor
+
+WHOLE = small_integers(-8, 8)  # every partial sum of these is exact in float32, whatever the order
+
+# Without the largest numbers and mixtures with them: sums of absolute values that overflow float32 are not asked for.
+SUMMABLE = ("zeros", "minus infinity", "plus infinity", "infinities", "nan", "subnormal")
+
+
+class row_sum(TensorGrader):
+    """f32[M], the sums of the rows of x[M, N]; an empty row sums to 0."""
+
+    inputs = arguments(x=tensor("M", "N"), dtypes=F, long=("N",), specials=SUMMABLE)
+    whole = arguments(x=tensor("M", "N", values=WHOLE), dtypes=F)
+    result = torch.float32
+    bound = bounds.summation(over="N")
+    benchmarks = tuple(
+        case("torch.sum", lambda x: x.sum(dim=1, dtype=torch.float32), x=normal_data(8192, 16384, dtype=dtype))
+        for dtype in (torch.float32, torch.float16)
+    )
+
+    def oracle(self, x):
+        return x.double().sum(dim=1)
+
+    @law("large sums")
+    def large(self, trial):
+        """N v, exactly, for rows of one whole number v: beyond float16's 65504 and bfloat16's 256 steps of 1."""
+        v, N = trial.draw(st.sampled_from([(100, 2048), (1, 5003), (-48, 4999), (60000, 33), (96, 700)]))
+        dtype = trial.draw(st.sampled_from((torch.float16, torch.bfloat16)))
+        x = torch.full((3, N), v, dtype=dtype)
+        expected = x[0, 0].double() * N
+        got = trial.run(x, names=["x"])
+        trial.shaped(got, (3,), torch.float32)
+        trial.expect(
+            bool((got == expected).all()),
+            f"{N} times {x[0, 0].item():g} in {dtype} sums to {expected.item():g} (got {got[0].item():g})",
+            cause="accumulate in float32, whatever the dtype of x",
+        )
+
+    @law("exact integers")
+    def exact(self, trial):
+        """Whole numbers from -8 to 8 sum to the last bit."""
+        drawn = trial.draw(self.whole.under(Focus("whole numbers", (3, 33, 64, 257), layouts=LAYOUTS, dtypes=F)))
+        got = trial.run(drawn["x"])
+        trial.shaped(got, (drawn.dims["M"],), torch.float32)
+        trial.same(got + 0.0, self.oracle(drawn["x"]).float(), "sums of whole numbers from -8 to 8 must be exact")
+
+    @law("permuted rows")
+    def permuted(self, trial):
+        """row_sum(x[p, q]) = row_sum(x)[p] for permutations p of the rows and q of the columns."""
+        drawn = trial.draw(self.whole.under(Focus("whole numbers", (3, 33, 65, 100))))
+        p = torch.tensor(trial.draw(st.permutations(range(drawn.dims["M"]))))
+        q = torch.tensor(trial.draw(st.permutations(range(drawn.dims["N"]))))
+        sums = trial.run(drawn["x"])
+        trial.same(trial.run(drawn["x"][p][:, q]), sums[p], "permuted rows do not give permuted sums")
+
+
+class total_sum(TensorGrader):
+    """f32[], the sum of all elements, by the same additions on every run; the sum of nothing is 0."""
+
+    inputs = arguments(x=tensor("*S"), dtypes=F, specials=SUMMABLE)
+    whole = arguments(x=tensor("*S", values=WHOLE), dtypes=F)
+    result = torch.float32
+    bound = bounds.summation(over="*S")
+    benchmarks = (case("torch.sum", lambda x: x.sum(), x=normal_data(2**28)),)
+
+    def oracle(self, x):
+        return x.double().sum()
+
+    @check("many parts", needs=("aligned",), once=True)
+    def many(self, trial):
+        """More elements than a program, or one round of a thousand programs, can take; whole numbers, so exactly."""
+        for count in (20_497, 300_007, 2**22 + 20_497, *((2**27 + 20_497,) if trial.gpu else ())):
+            x = (torch.arange(count) * 40_503 % 17 - 6).float()
+            expected = self.oracle(x)
+            got = trial.run(x, names=["x"])
+            trial.shaped(got, (), torch.float32)
+            trial.expect(
+                got.item() == expected.item(),
+                f"{count:,} whole numbers sum to {expected.item():.0f} (got {got.item():.0f})",
+                cause="is every element some program's share, and every partial sum written and read?",
+            )
+
+    @check("ten runs", needs=("aligned",), examples=0.05)
+    def ten(self, trial):
+        """Ten runs on the same values give the same bits."""
+        sizes = (4096, 1023) if trial.gpu else (256, 255)
+        drawn = trial.draw(self.inputs.under(Focus("ten runs", sizes, ranks=(2,), dtypes=F, cap=2**24)))
+        first = trial.run(drawn["x"])
+        for run in range(2, 11):
+            again = trial.run(drawn["x"])
+            trial.same(again, first, f"run {run} differs from the first", "partial sums that arrive in no fixed order: atomics?")
+
+    @law("any order")
+    def order(self, trial):
+        """The sum of whole numbers does not depend on their order, shape or layout."""
+        drawn = trial.draw(self.whole.under(Focus("whole numbers", (3, 17, 33, 64), ranks=(2, 3, 4), dtypes=F)))
+        x = drawn["x"]
+        dims = trial.draw(st.permutations(range(x.dim())))
+        for same, words in ((x.permute(dims), "order of the dimensions"), (x.flip(0), "order"), (x.reshape(-1), "shape")):
+            trial.same(trial.run(same) + 0.0, self.oracle(x).float(), f"the {words} changes the sum of whole numbers")
+
+
+def few(rng, shape, dtype, dims):
+    """Two or three values, so that each of them comes up again and again; NaN is one of them for some floats."""
+    pool = [0.0, -0.0, 1.0, float("nan")] if dtype.is_floating_point else [0, 0, 1, -1]
+    share = [(0.9, 0.1, 0.0, 0.0), (0.4, 0.4, 0.2, 0.0), (0.0, 0.0, 1.0, 0.0), (0.3, 0.3, 0.39, 0.01)][rng.integers(4)]
+    return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.choice(4, size=shape, p=share))]
+
+
+def lowest(rng, shape, dtype, dims):
+    """The smallest value of the dtype and the one above it: -inf and the smallest finite number for floats."""
+    if dtype.is_floating_point:
+        pool = torch.tensor([float("-inf"), torch.finfo(dtype).min], dtype=dtype)
+    else:
+        pool = torch.tensor([torch.iinfo(dtype).min, torch.iinfo(dtype).min + 1], dtype=dtype)
+    return pool[torch.from_numpy((rng.random(shape) < rng.choice([0.0, 0.02, 0.3])).astype("int64"))]
+
+
+class row_argmax(TensorGrader):
+    """i64[M], the first column that holds the maximum of its row; NaN is larger than every number."""
+
+    inputs = arguments(x=tensor("M", "N"), dtypes=F + I, at_least={"N": 1}, long=("N",))
+    result = torch.int64
+    bound = bounds.equal()
+    benchmarks = tuple(
+        case("torch.argmax", lambda x: x.argmax(dim=1), x=normal_data(8192, 16384, dtype=dtype))
+        for dtype in (torch.float32, torch.float16)
+    )
+
+    def oracle(self, x):
+        top = x.amax(dim=1, keepdim=True)  # NaN where the row has one
+        holds = torch.where(top.isnan(), x.isnan(), x == top)
+        columns = torch.arange(x.shape[1], device=x.device)
+        return torch.where(holds, columns, x.shape[1]).amin(dim=1)
+
+    def _made_of(self, trial, values):
+        """The contract on matrices of `values`, short rows and rows that go over several blocks."""
+        domain = arguments(x=tensor("M", "N", values=values), dtypes=F + I, at_least={"N": 1})
+        focus = Focus("few values", (1, 2, 3), force={"N": (2, 3, 33, 257, 9001)}, dtypes=F + I)
+        trial.hold(trial.draw(domain.under(focus)))
+
+    @law("ties", examples=1.0)
+    def ties(self, trial):
+        """The first of equals, also when they are blocks apart; the first of several NaNs."""
+        self._made_of(trial, few)
+
+    @law("lowest values", examples=1.0)
+    def bottom(self, trial):
+        """Rows of the two smallest values that the dtype has."""
+        self._made_of(trial, lowest)
+
+    @law("monotone maps")
+    def monotone(self, trial):
+        """argmax(2 x + 3) = argmax(x), whole numbers that no dtype rounds."""
+        domain = arguments(x=tensor("M", "N", values=WHOLE), dtypes=F + I, at_least={"N": 1})
+        drawn = trial.draw(domain.under(Focus("whole numbers", (3, 33, 65, 257), dtypes=F + I)))
+        before = trial.run(drawn["x"])
+        trial.same(trial.run(2 * drawn["x"] + 3), before, "argmax(2 x + 3) is not argmax(x)")
