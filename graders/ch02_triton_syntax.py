@@ -1,14 +1,34 @@
 """Programs, blocks, masks: three pointwise operators."""
 
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as nn
 
-from harness.grading import F, I, TensorGrader, arguments, bounds, case, law, normal_data, tensor
+from harness.grading import (
+    LAYOUTS,
+    F,
+    Focus,
+    I,
+    Part,
+    TensorGrader,
+    arguments,
+    bounds,
+    case,
+    law,
+    normal,
+    normal_data,
+    tensor,
+)
+
+
+def widened(checks, name, *parts):
+    """`checks` with `parts` added to the one called `name`."""
+    return [replace(c, parts=c.parts + parts) if c.name == name else c for c in checks]
 
 
 class vec_add(TensorGrader):
-    """z = x + y for two tensors of one shape, any number of dimensions; integers wrap."""
+    """z = x + y for two tensors of one shape, any number of dimensions, each in its layout; integers wrap."""
 
     inputs = arguments(x=tensor("*S"), y=tensor("*S"), dtypes=F + I)
     bound = bounds.rounding()
@@ -18,38 +38,60 @@ class vec_add(TensorGrader):
     def oracle(self, x, y):
         return x.double() + y.double() if x.is_floating_point() else x + y
 
+    def checks(self, *, gpu):
+        many = Focus("five and six dimensions", (2, 3, 4, 1), layouts=LAYOUTS, ranks=(5, 6))
+        return widened(super().checks(gpu=gpu), "strided", Part(many.name, self._holds(many)))
+
 
 class outer_add(TensorGrader):
-    """z[m, n] = y[m] + x[n]."""
+    """z[m, n] = x[n] + y[m]."""
 
     inputs = arguments(x=tensor("N"), y=tensor("M"), dtypes=F + I)
     bound = bounds.rounding()
     overflow = False
     benchmarks = (
-        case("torch", lambda x, y: y[:, None] + x[None, :], x=normal_data(16384), y=normal_data(16384)),
+        case("x + y[:, None]", lambda x, y: x + y[:, None], x=normal_data(16384), y=normal_data(16384)),
     )
 
     def oracle(self, x, y):
-        if not x.is_floating_point():
-            return y[:, None] + x[None, :]
-        return y.double()[:, None] + x.double()[None, :]
+        if x.is_floating_point():
+            x, y = x.double(), y.double()
+        return x[None, :] + y[:, None]
+
+    def checks(self, *, gpu):
+        # Axis 1 of a grid has up to 65,535 programs, or 2,097,120 rows in blocks of 32. Too many to interpret.
+        tall = Focus("more rows of blocks than axis 1 has", (1, 2, 3), force={"M": (2_200_003,)}, cap=1 << 24)
+        parts = (Part(tall.name, self._holds(tall)),) if gpu else ()
+        return widened(super().checks(gpu=gpu), "ragged", *parts)
 
     @law("swapped arguments")
     def swapped(self, trial):
         """outer_add(y, x) is the transpose of outer_add(x, y)."""
         drawn = trial.draw(self.inputs.under(self.ragged_sizes))
         z = trial.run(drawn["x"], drawn["y"])
-        trial.same(trial.run(drawn["y"], drawn["x"]), z.t(), "outer_add(y, x) is not the transpose of outer_add(x, y)")
+        trial.same(
+            trial.run(drawn["y"], drawn["x"]), z.t(),
+            "outer_add(y, x) is not the transpose of outer_add(x, y)", "are rows and columns mixed up?",
+        )  # fmt: skip
+
+
+def moderate(rng, shape, dtype, dims):
+    """Normal data between -8 and 8, where no way to write tanh overflows; larger values have their own check."""
+    return normal(rng, shape, dtype, dims).clamp(-8, 8)
 
 
 class gelu_tanh(TensorGrader):
-    """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))."""
+    """0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x**3)."""
 
-    inputs = arguments(x=tensor("*S"), dtypes=F)
-    # 1 + tanh(u) may cancel: a sound evaluation in float32 has an error of a few roundings of x, not of the result;
-    # the argument u has a relative error of a few roundings, which exp amplifies by |u| (at most about 10 where it counts).
+    inputs = arguments(
+        x=tensor("*S", values=moderate), dtypes=F, scales=(1.0, 0.01, 3.0), shifts=(0.0, 1.0, -2.0)
+    )
+    # 1 + tanh(u) may cancel: a sound evaluation in float32 errs by a few roundings of x, not of the result,
+    # hence the magnitude |x|. exp amplifies the roundings of u by |u|, where it is small itself.
     bound = bounds.pointwise(operations=16)
-    benchmarks = (case("F.gelu", lambda x: nn.gelu(x, approximate="tanh"), x=normal_data(2**26)),)
+    benchmarks = (
+        case("F.gelu(approximate='tanh')", lambda x: nn.gelu(x, approximate="tanh"), x=normal_data(2**26)),
+    )
 
     def oracle(self, x):
         return nn.gelu(x.double(), approximate="tanh")
@@ -59,9 +101,8 @@ class gelu_tanh(TensorGrader):
 
     @law("large values")
     def large(self, trial):
-        """|x| up to 1e4 stays finite: x on the right, 0 on the left."""
-        drawn = trial.draw(self.inputs.under(self.ragged_sizes))
-        x = drawn["x"]
-        sign = torch.where(torch.arange(x.numel()).reshape(x.shape) % 2 == 0, 1.0, -1.0)
-        drawn = drawn.replace(x=(sign * 10.0 ** (x.abs().clamp(0, 4).nan_to_num(4.0))).to(x.dtype))
-        trial.hold(drawn)
+        """|x| from 1 to 1e4 stays finite: gelu(x) tends to x on the right and to 0 on the left."""
+        drawn = trial.draw(self.inputs.under(replace(self.ragged_sizes, dtypes=F)))
+        exponent = drawn["x"].double() / 4 + 2  # x lies between -8 and 8, so this between 0 and 4
+        odd = torch.arange(exponent.numel()).reshape(exponent.shape) % 2 == 1
+        trial.hold(drawn.replace(x=torch.where(odd, -(10**exponent), 10**exponent).to(drawn["x"].dtype)))

@@ -1,17 +1,31 @@
-"""Pointers, strides, coalescing: two operators that compute nothing, so every bit must arrive and no other be touched."""
+"""Pointers, strides, coalescing: two operators that compute nothing; every bit must arrive, no other be touched."""
 
 import math
 
 import hypothesis.strategies as st
 import torch
 
-from harness.grading import Drawn, F, Focus, I, TensorGrader, arguments, bounds, case, check, law, normal_data, tensor
+from harness.grading import (
+    Drawn,
+    F,
+    Focus,
+    I,
+    TensorGrader,
+    arguments,
+    bounds,
+    case,
+    check,
+    law,
+    normal_data,
+    tensor,
+)
 
 ANY = (*F, *I, torch.bool)
 FAR = 2**30  # two steps of it are 2**31, where an int32 has wrapped to -2**31
 
-# Run in the worker. The memory is larger than what may be sent, and the operating system gives a page of it only where
-# one is touched. The view begins 2**31 bytes into it, so that a wrapped offset finds a wrong value and not the abyss.
+# Run in the worker. The memory is larger than what may be sent, and the operating system gives a page of it
+# only where one is touched; it is a shared mapping because the worker's limit on private memory counts untouched
+# pages too. The view begins 2**31 bytes into it: a wrapped offset finds a wrong value and not the abyss.
 DRIVER = '''
 import mmap
 
@@ -29,7 +43,7 @@ def far(module, entry, cells, strides, cuda):
             memory = torch.full((size,), GAP, dtype=torch.int8, device="cuda")
         else:
             unreserved = getattr(mmap, "MAP_NORESERVE", 0x4000)
-            pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | unreserved)
+            pages = mmap.mmap(-1, size, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | unreserved)
             memory = torch.frombuffer(pages, dtype=torch.int8)
         x = memory.as_strided(cells.shape, strides, 2**31)
         x.copy_(cells)
@@ -37,7 +51,7 @@ def far(module, entry, cells, strides, cuda):
 
 
 def large(module, entry, shape, period, places):
-    """Shape of the output and its elements at flat `places` for x[i] = i % period, i the flat index of all of x."""
+    """Shape of the output and its elements at flat `places`, for x of `shape` with x[i] = i % period, i flat."""
     with _disable_current_modes():
         cycle = torch.arange(period, device="cuda").to(torch.int8)
         x = cycle.repeat(shape[0] * shape[1] // period).reshape(shape if shape[0] > 1 else shape[1:])
@@ -48,10 +62,12 @@ def large(module, entry, shape, period, places):
 
 
 def bits_to_nan(x):
-    """x with every exponent full: each element becomes a NaN (or an infinity) with x's sign and mantissa as payload."""
+    """x with every exponent full: NaNs (or infinities) with the signs of x, and its mantissas as payloads."""
     word, exponent = {
-        torch.float32: (torch.int32, 0x7F80_0000), torch.float16: (torch.int16, 0x7C00), torch.bfloat16: (torch.int16, 0x7F80),
-    }[x.dtype]  # fmt: skip
+        torch.float32: (torch.int32, 0x7F80_0000),
+        torch.float16: (torch.int16, 0x7C00),
+        torch.bfloat16: (torch.int16, 0x7F80),
+    }[x.dtype]
     return (x.view(word) | exponent).view(x.dtype)
 
 
@@ -67,12 +83,13 @@ class Moved(TensorGrader):
         entry = type(self).__name__
         for shape, strides in self.views:
             cells = (torch.arange(math.prod(shape)) + 1).to(torch.int8).reshape(shape)
-            trial.judge(trial.drive(DRIVER, "far", entry, cells, list(strides), trial.gpu), Drawn({"x": cells}, {}))
+            got = trial.drive(DRIVER, "far", entry, cells, list(strides), trial.gpu)
+            trial.judge(got, Drawn({"x": cells}, {"strides": strides}))
         if trial.gpu:
             self.hold_large(trial, entry)
 
     def hold_large(self, trial, entry):
-        """More than 2**31 elements, the first, the last, those about the border and a thousand others looked at."""
+        """More than 2**31 elements: the first, the last, the border and a thousand others are looked at."""
         period = 113
         rows, columns = self.big
         count = rows * columns
@@ -82,10 +99,12 @@ class Moved(TensorGrader):
         right_shape = [columns, rows] if rows > 1 else [columns]
         trial.expect(shape == right_shape, f"the output has shape {shape} where {right_shape} is due")
         source = places % rows * columns + places // rows  # where y's element at a flat place lies in x
-        trial.same(got, (source % period).to(torch.int8), f"wrong for an int8 input of {count:,} elements", "an int32 offset")
+        right = (source % period).to(torch.int8)
+        trial.same(got, right, f"wrong for an int8 input of {count:,} elements", "an int32 offset")
 
     def hold_payloads(self, trial):
-        drawn = trial.draw(self.inputs.under(Focus("NaN payloads", (16, 1, 3, 17, 33, 64), dtypes=F, ranks=(2, 1, 3))))
+        focus = Focus("NaN payloads", (16, 1, 3, 17, 33, 64), dtypes=F, ranks=(2, 1, 3))
+        drawn = trial.draw(self.inputs.under(focus))
         trial.hold(drawn.replace(x=bits_to_nan(drawn["x"])))
 
 
@@ -110,7 +129,8 @@ class strided_copy(Moved):
     def permuted(self, trial):
         """Any order of the dimensions, over padded, sliced and expanded memory."""
         kinds = ("contiguous", "step-2 slice", "step-2 rows", "padded pitch", "expanded", "expanded last")
-        drawn = trial.draw(self.inputs.under(Focus("permuted", (2, 3, 5, 17, 1), layouts=kinds, ranks=(3, 4))))
+        focus = Focus("permuted", (2, 3, 5, 17, 1), layouts=kinds, ranks=(3, 4))
+        drawn = trial.draw(self.inputs.under(focus))
         order = trial.draw(st.permutations(range(drawn["x"].dim())))
         trial.hold(drawn.replace(x=drawn["x"].permute(order)))
 
@@ -121,7 +141,7 @@ class strided_copy(Moved):
 
     @check("offsets past 2**31", needs=("aligned",), once=True)
     def far(self, trial):
-        """The offset of an element may exceed an int32 though every index, and nearly every stride, is small."""
+        """An element's offset may exceed an int32 though every index, and nearly every stride, is small."""
         self.hold_far(trial)
 
 
@@ -130,9 +150,14 @@ class transpose(Moved):
 
     inputs = arguments(x=tensor("M", "N"), dtypes=ANY)
     benchmarks = (
-        case("x.t().contiguous()", lambda x: x.t().contiguous(), x=normal_data(8192, 8192, dtype=torch.float16)),
+        case(
+            "x.t().contiguous()", lambda x: x.t().contiguous(), x=normal_data(8192, 8192, dtype=torch.float16)
+        ),
     )
-    views = (((3, 5), (FAR, 7)), ((5, 3), (1, FAR)), ((5, 3), (7, FAR)), ((3, 40), (FAR, 1)), ((2, 4), (2**31 + 8, 2)))
+    views = (
+        ((3, 5), (FAR, 7)), ((5, 3), (1, FAR)), ((5, 3), (7, FAR)), ((3, 40), (FAR, 1)),
+        ((2, 4), (2**31 + 8, 2)),
+    )  # fmt: skip
     big = (3, 113 * 6_400_001)
 
     def oracle(self, x):
@@ -152,7 +177,7 @@ class transpose(Moved):
 
     @check("offsets past 2**31", needs=("aligned",), once=True)
     def far(self, trial):
-        """The offset of an element may exceed an int32 though every index, and nearly every stride, is small."""
+        """An element's offset may exceed an int32 though every index, and nearly every stride, is small."""
         self.hold_far(trial)
 
     @check("tall and wide", needs=("aligned",), once=True)

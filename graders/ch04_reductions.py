@@ -3,12 +3,25 @@
 import hypothesis.strategies as st
 import torch
 
-from harness.grading import LAYOUTS, F, Focus, I, TensorGrader, arguments, bounds, case, check, law, normal_data
-from harness.grading import small_integers, tensor
+from harness.grading import (
+    LAYOUTS,
+    F,
+    Focus,
+    I,
+    TensorGrader,
+    arguments,
+    bounds,
+    case,
+    check,
+    law,
+    normal_data,
+    small_integers,
+    tensor,
+)
 
 WHOLE = small_integers(-8, 8)  # every partial sum of these is exact in float32, whatever the order
 
-# Without the largest numbers and mixtures with them: sums of absolute values that overflow float32 are not asked for.
+# Without the largest numbers, alone or mixed in: absolute values whose sum overflows float32 are outside the domain.
 SUMMABLE = ("zeros", "minus infinity", "plus infinity", "infinities", "nan", "subnormal")
 
 
@@ -38,14 +51,15 @@ class row_sum(TensorGrader):
         trial.shaped(got, (3,), torch.float32)
         trial.expect(
             bool((got == expected).all()),
-            f"{N} times {x[0, 0].item():g} in {dtype} sums to {expected.item():g} (got {got[0].item():g})",
+            f"{N} times {v} in {dtype} sums to {expected.item():g} (got {got[0].item():g})",
             cause="accumulate in float32, whatever the dtype of x",
         )
 
     @law("exact integers")
     def exact(self, trial):
         """Whole numbers from -8 to 8 sum to the last bit."""
-        drawn = trial.draw(self.whole.under(Focus("whole numbers", (3, 33, 64, 257), layouts=LAYOUTS, dtypes=F)))
+        focus = Focus("whole numbers", (3, 33, 64, 257), layouts=LAYOUTS, dtypes=F)
+        drawn = trial.draw(self.whole.under(focus))
         got = trial.run(drawn["x"])
         trial.shaped(got, (drawn.dims["M"],), torch.float32)
         trial.same(got + 0.0, self.oracle(drawn["x"]).float(), "sums of whole numbers from -8 to 8 must be exact")
@@ -94,23 +108,24 @@ class total_sum(TensorGrader):
         first = trial.run(drawn["x"])
         for run in range(2, 11):
             again = trial.run(drawn["x"])
-            trial.same(again, first, f"run {run} differs from the first", "partial sums that arrive in no fixed order: atomics?")
+            trial.same(again, first, f"run {run} differs from the first", "partial sums in no fixed order: atomics?")
 
     @law("any order")
     def order(self, trial):
         """The sum of whole numbers does not depend on their order, shape or layout."""
-        drawn = trial.draw(self.whole.under(Focus("whole numbers", (3, 17, 33, 64), ranks=(2, 3, 4), dtypes=F)))
-        x = drawn["x"]
+        focus = Focus("whole numbers", (3, 17, 33, 64), ranks=(2, 3, 4), dtypes=F)
+        x = trial.draw(self.whole.under(focus))["x"]
         dims = trial.draw(st.permutations(range(x.dim())))
-        for same, words in ((x.permute(dims), "order of the dimensions"), (x.flip(0), "order"), (x.reshape(-1), "shape")):
-            trial.same(trial.run(same) + 0.0, self.oracle(x).float(), f"the {words} changes the sum of whole numbers")
+        for other, words in (x.permute(dims), "dimensions permuted"), (x.flip(0), "reversed"), (x.reshape(-1), "flat"):
+            message = f"the sum of whole numbers is another one with the {x.dim()}-d tensor {words}"
+            trial.same(trial.run(other) + 0.0, self.oracle(x).float(), message)
 
 
 def few(rng, shape, dtype, dims):
     """Two or three values, so that each of them comes up again and again; NaN is one of them for some floats."""
     pool = [0.0, -0.0, 1.0, float("nan")] if dtype.is_floating_point else [0, 0, 1, -1]
-    share = [(0.9, 0.1, 0.0, 0.0), (0.4, 0.4, 0.2, 0.0), (0.0, 0.0, 1.0, 0.0), (0.3, 0.3, 0.39, 0.01)][rng.integers(4)]
-    return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.choice(4, size=shape, p=share))]
+    shares = [(0.9, 0.1, 0.0, 0.0), (0.4, 0.4, 0.2, 0.0), (0.0, 0.0, 1.0, 0.0), (0.3, 0.3, 0.3, 0.1)]
+    return torch.tensor(pool, dtype=dtype)[torch.from_numpy(rng.choice(4, size=shape, p=shares[rng.integers(4)]))]
 
 
 def lowest(rng, shape, dtype, dims):

@@ -1,5 +1,4 @@
-"""A compilation that failed, told in the student's terms: their line, what is wrong, none of the compiler's
-frames.
+"""A compilation that failed, in the student's terms: their line, what is wrong, none of the compiler's frames.
 
 Triton says what is wrong in five ways: a chain of CompilationError, each with the text of one function and a
 node in it; a plain exception for a call that does not fit the kernel; diagnostics that MLIR and LLVM write to

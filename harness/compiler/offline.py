@@ -2,7 +2,7 @@
 
     prepare("sm_90")                    # once, in a process forked for this target
     with recording() as compiled:
-        matmul(a, b)                    # CPU tensors: shape, strides, dtype and alignment count, values do not
+        matmul(a, b)                    # CPU tensors: shape, strides, dtype, alignment count, values do not
     compiled[0].registers               # one `Compiled` a kernel, signature and configuration
 
 Every launch of a jitted function, directly or through `triton.autotune` and `triton.heuristics`, compiles and

@@ -287,7 +287,7 @@ class Warm:
         try:
             hello = worker._receive(time.monotonic() + 60.0, 60.0)
         except WorkerDied as died:
-            worker.close()
+            worker.close()  # and all that it printed has been read
             raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`") from None
         worker.level = hello["sandbox"]
         return worker

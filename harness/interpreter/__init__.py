@@ -6,8 +6,8 @@
     with session(overflow=True, addresses=book): student.solve(x)
 
 Files: lowfloat (bfloat16, float8, casts, dot), reduction, language (loops, truth, scalars, NaN, autotune,
-overflow), memory and watch (addresses), launch (one kernel launch), selftest (what stock Triton gets wrong,
-and the proof).
+overflow), libdevice, memory and watch (addresses), launch (one kernel launch), selftest (what stock Triton
+gets wrong, and the proof).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from triton.runtime import interpreter as stock
 from triton.runtime.errors import InterpreterError
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from harness.interpreter import language, reduction
+from harness.interpreter import language, libdevice, reduction
 from harness.interpreter.state import STATE
 from harness.interpreter.watch import AddressBook
 
@@ -125,6 +125,12 @@ def mend_reductions() -> None:
     for owner in (tl, tl.core, tl.core.tensor):
         language_patch().change(owner, "reduce", reduction.reduce)
         language_patch().change(owner, "associative_scan", reduction.associative_scan)
+
+
+def mend_libdevice() -> None:
+    """`libdevice.tanh` and the like. Needed on 3.6 to 3.9."""
+    for owner, name, value in libdevice.patches():
+        language_patch().change(owner, name, value)
 
 
 def _tensors(values: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -68,13 +68,12 @@ def _toward_zero(exact: NDArray[Any], rounded: NDArray[Any]) -> NDArray[Any]:
 
 
 def _float_to_int(data: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Truncate as PTX does: out of range saturates and NaN gives 0 (`cvt.rzi.s32.f32`), where x86 gives
-    INT_MIN.
+    """Truncate as `cvt.rzi.s32.f32` does: out of range saturates and NaN gives 0; x86 gives INT_MIN.
 
     The compiler takes the 16-bit instruction for 8-bit targets and keeps the low byte (PTX of 3.7.1).
     """
     if dtype == np.bool_:
-        return data != 0
+        return np.asarray(data != 0)
     through = np.dtype(dtype.kind + "2") if dtype.itemsize == 1 else dtype
     info = np.iinfo(through)
     wide = data.astype(np.float64)

@@ -143,6 +143,12 @@ def _block_conditions() -> bool:
     return out.tolist() == [-1, 1, 2, 3, -1, -1, -1, 7]
 
 
+def _device_library() -> bool:
+    x, out = torch.tensor([0.0, 1.0, -2.0, float("inf")]), torch.zeros(4)
+    kernels.device_library[(1,)](x, out, 4)
+    return torch.allclose(out, x.tanh(), rtol=1e-6)
+
+
 def _autotuned() -> bool:
     out = torch.full((4,), -1, dtype=torch.int32)
     kernels.tuned[(1,)](out, 4)
@@ -212,6 +218,7 @@ _FAULTS = (
     _Fault("NaN in maximum and minimum", _nan, language.mend_nan),
     _Fault("reductions", _reduces, launch.mend_reductions),
     _Fault("conditions on blocks", _block_conditions, language.mend_language),
+    _Fault("libdevice", _device_library, launch.mend_libdevice),
     _Fault("autotune without a driver", _autotuned, language.mend_autotune, tried=False),
     _Fault("device_assert", _asserts, tried=False),
     _Fault("integer overflow", _overflows, tried=False),

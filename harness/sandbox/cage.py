@@ -31,7 +31,11 @@ def close_fds(keep: Iterable[int]) -> None:
 def _landlock_rules(cage: Cage) -> Iterator[tuple[Path, Right]]:
     for path in cage.readable:
         yield path, landlock.READ
-    if namespaces.has_own_proc():
+    if cage.gpu:
+        # CUDA's driver names its threads through /proc and reads it by number. Other processes' memory and
+        # environment stay closed all the same: Landlock refuses to trace a process outside the cage.
+        yield Path("/proc"), landlock.READ | Right.WRITE_FILE
+    elif namespaces.has_own_proc():
         yield Path("/proc"), landlock.READ  # it shows nobody else
     if cage.executable:
         for path in (*cage.executable, *paths.loaders()):
@@ -115,4 +119,5 @@ def _policy(cage: Cage, version: int, *, network: bool) -> seccomp.Policy:
         memfd=cage.gpu,  # its memory shows in no process; CUDA may want one
         network=network,
         truncate_by_name=version >= 3,
+        driver=cage.gpu,
     )

@@ -61,7 +61,7 @@ _PRCTL_FORBIDDEN: Final = (
     syscalls.PR_SET_PDEATHSIG, syscalls.PR_SET_DUMPABLE, syscalls.PR_SET_SECCOMP, syscalls.PR_SET_SECUREBITS,
     syscalls.PR_SET_CHILD_SUBREAPER, syscalls.PR_SET_MM, syscalls.PR_SET_PTRACER,
 )  # fmt: skip
-_AF_UNIX, _AF_INET, _AF_INET6, _STREAM, _DATAGRAM, _TYPE_MASK = 1, 2, 10, 1, 2, 0xF
+_AF_UNIX, _AF_INET, _AF_INET6, _STREAM, _DATAGRAM, _PACKETS, _TYPE_MASK = 1, 2, 10, 1, 2, 5, 0xF
 _ACCESS_MODE, _TRUNCATE, _WORD = 0o3, 0o1000, 0xFFFFFFFF
 
 # The argument of each call that names a process.
@@ -97,7 +97,8 @@ class Policy:
 
     own_pid: the only process that calls may name, or None when a PID namespace hides all others.
     signals_confined: signals cannot leave, by a PID namespace or by Landlock's scope.
-    exec, memfd: whether these are allowed. network: internet sockets, for a worker alone in a network
+    exec, memfd: whether these are allowed. driver: CUDA's driver, which listens on a Unix socket of its own (and
+    fails to start where it may not), but connects to none. network: internet sockets, for a worker alone in a network
     namespace.
     truncate_by_name: whether Landlock watches truncation (ABI 3 and later).
     """
@@ -108,6 +109,7 @@ class Policy:
     memfd: bool
     network: bool
     truncate_by_name: bool
+    driver: bool = False
 
 
 def rules(policy: Policy) -> Iterator[Rule]:
@@ -125,6 +127,12 @@ def rules(policy: Policy) -> Iterator[Rule]:
     if policy.network:
         kinds = (Test(0, (_AF_INET, _AF_INET6)), Test(1, (_STREAM, _DATAGRAM), _TYPE_MASK))
         yield Rule("socket", ALLOW, kinds, DENY)
+    elif policy.driver:
+        # A socket of these types sends nothing before it is connected, and connecting stays denied.
+        kinds = (Test(0, (_AF_UNIX,)), Test(1, (_STREAM, _PACKETS), _TYPE_MASK))
+        yield Rule("socket", ALLOW, kinds, DENY)
+        for name in ("accept", "accept4", "connect"):
+            yield Rule(name, DENY)
     else:
         for name in ("socket", *_NETWORK):
             yield Rule(name, DENY)

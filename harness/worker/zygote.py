@@ -14,6 +14,7 @@ import resource
 import signal
 import socket
 import sys
+import traceback
 from typing import Any
 
 RECEIVE = 1 << 16
@@ -62,6 +63,9 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
 
             serve.main(socket.socket(fileno=data), request, namespaces)
             code = 0
+        except BaseException:
+            traceback.print_exc()  # into the output pipe, which the examiner shows when a worker does not start
+            sys.stderr.flush()
         finally:
             os._exit(code)
     os.close(data)

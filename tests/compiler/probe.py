@@ -50,6 +50,7 @@ def main(target: str, names: list[str]) -> dict[str, Any]:
     import kernels
 
     every, results = cases(), {}
+    fields = [field.name for field in dataclasses.fields(offline.Compiled) if field.name != "asm"]
     for name in names:
         raised, start = None, time.perf_counter()
         with offline.recording(disassemble="--ptx" not in sys.argv) as compiled:
@@ -63,8 +64,8 @@ def main(target: str, names: list[str]) -> dict[str, Any]:
             "failures": [vars(failure) for failure in compiled.failures],
             "rows": report.table(compiled),
             "compiled": [
-                {f.name: sorted(k.asm) if f.name == "asm" else getattr(k, f.name) for f in dataclasses.fields(k)}
-                for k in compiled
+                {**{name: getattr(kernel, name) for name in fields}, "asm": sorted(kernel.asm)}
+                for kernel in compiled
             ],
         }
         if folder := os.environ.get("PROBE_FOLDER"):

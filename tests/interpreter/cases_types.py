@@ -192,7 +192,8 @@ def case_scans():
         y = (x * 2).to(dtype)
         out = torch.empty(3, 8, dtype=dtype)
         scans[(1,)](y, out, 8)
-        assert torch.equal(out.double(), torch.stack([y.cumsum(0), y.flip(0).cumsum(0).flip(0), y.cumprod(0)]).double())
+        expected = [y.cumsum(0), y.flip(0).cumsum(0).flip(0), y.cumprod(0)]
+        assert torch.equal(out.double(), torch.stack(expected).double())
 
 
 @triton.jit
@@ -295,7 +296,8 @@ def scaled(a, sa, b, sb, out, M: tl.constexpr, K: tl.constexpr):
     m, k, s = tl.arange(0, M), tl.arange(0, K), tl.arange(0, K // 32)
     x = tl.load(a + m[:, None] * K + k[None, :])
     y = tl.load(b + k[:, None] * M + m[None, :])
-    xs, ys = tl.load(sa + m[:, None] * (K // 32) + s[None, :]), tl.load(sb + m[:, None] * (K // 32) + s[None, :])
+    scales = m[:, None] * (K // 32) + s[None, :]
+    xs, ys = tl.load(sa + scales), tl.load(sb + scales)
     tl.store(out + m[:, None] * M + m[None, :], tl.dot_scaled(x, xs, "e4m3", y, ys, "e4m3"))
 
 

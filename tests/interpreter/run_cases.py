@@ -1,4 +1,4 @@
-"""Run every `case_*` function of a file on the repaired interpreter; one JSON object, name -> error or null."""
+"""Run every `case_*` function of a file on the repaired interpreter; prints JSON, name -> error or null."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import warnings
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-from harness.interpreter import install  # noqa: E402
+from harness.interpreter import install
 
 
 def main(path: str) -> None:

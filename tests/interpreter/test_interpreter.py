@@ -33,7 +33,9 @@ def _names(path: Path) -> list[str]:
     return [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("case_")]
 
 
-CASES = [pytest.param(path, name, id=f"{path.stem[6:]}-{name[5:]}") for path in FILES for name in _names(path)]
+CASES = [
+    pytest.param(path, name, id=f"{path.stem[6:]}-{name[5:]}") for path in FILES for name in _names(path)
+]
 
 
 @pytest.mark.parametrize(("path", "name"), CASES)
