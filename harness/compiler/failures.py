@@ -1,4 +1,4 @@
-"""A compilation that failed, in the student's terms: their line, what is wrong, none of the compiler's frames.
+"""A compilation that failed, in the student's terms: their line, what is wrong, no frame of the compiler's.
 
 Triton says what is wrong in five ways: a chain of CompilationError, each with the text of one function and a
 node in it; a plain exception for a call that does not fit the kernel; diagnostics that MLIR and LLVM write to
@@ -38,17 +38,17 @@ class CompileFailure(Exception):
     file, line, source       where in the student's file: the failing line, or the kernel's own
     message                  one short paragraph
     config                   the autotuner's configuration, None where there was none
-    skipped                  Triton's autotuner passes over such a configuration; another one may still do
+    skippable                Triton's autotuner passes over a configuration that fails so, and tries another
     """
 
     def __init__(
         self, kernel: str, target: str, kind: Kind, file: str, line: int, source: str, message: str,
-        config: dict[str, Any] | None = None, skipped: bool = False,
+        config: dict[str, Any] | None = None, skippable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(kernel, target, kind, file, line, source, message, config, skipped)
+        super().__init__(kernel, target, kind, file, line, source, message, config, skippable)
         self.kernel, self.target, self.kind = kernel, target, kind
         self.file, self.line, self.source, self.message = file, line, source, message
-        self.config, self.skipped = config, skipped
+        self.config, self.skippable = config, skippable
 
     def __str__(self) -> str:
         where = f"{Path(self.file).name}:{self.line}"
@@ -81,7 +81,7 @@ def over_limit(
         message = f"a block has {needed:,} threads, {target} allows {limit:,}: {remedy}"
     file, line = definition(kernel)
     source = _line_of(kernel, line)
-    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skipped=True)
+    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skippable=True)
 
 
 def from_exception(
@@ -94,7 +94,7 @@ def from_exception(
     refuses), `diagnostics` what it wrote to standard error.
     """
     file, line = definition(kernel)
-    skipped = isinstance(error, SKIPPED_BY_TUNING)
+    skippable = isinstance(error, SKIPPED_BY_TUNING)
     kind: Kind = "compiler"
     if isinstance(error, CompilationError):
         kind = "language"
@@ -115,7 +115,7 @@ def from_exception(
     else:
         message = _first_lines(str(error) or type(error).__name__)
     source = _line_of(kernel, line, file)
-    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skipped)
+    return CompileFailure(_name(kernel), target, kind, file, line, source, message, config, skippable)
 
 
 def _name(kernel: JITCallable) -> str:

@@ -71,16 +71,17 @@ class Compiled:
 
 
 class Recording(list[Compiled]):
-    """What was compiled, in order, each signature and configuration once; `failures` holds what was not.
+    """What was compiled, in order, each signature and configuration once.
 
-    A failure is raised at the launch and listed here, so a submission that catches it hides nothing. A failed
-    configuration of an autotuned kernel is only listed as long as Triton would pass over it and another
-    compiles.
+    `failures` holds what was raised at a launch: a submission that catches it hides nothing. `passed_over`
+    holds the configurations that do not compile of an autotuned kernel of which another one does: Triton's
+    autotuner passes over them as well.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.failures: list[CompileFailure] = []
+        self.passed_over: list[CompileFailure] = []
 
 
 _prepared: tuple[Target, contextlib.ExitStack] | None = None
@@ -150,10 +151,15 @@ class _Recorder:
     def launch(self, function: Any, launch: Callable[[], Any]) -> Any:
         """Compile one launch; gives Triton's kernel object, as a launch does."""
         try:
-            kernel = _compile(function, launch, self.target, self.config)
+            return self._checked(function, _compile(function, launch, self.target, self.config))
         except CompileFailure as failure:
-            self.found.failures.append(failure)
+            if not (failure.skippable and self.tuning):
+                _add(failure, self.found.failures)
             raise
+
+    def _checked(self, function: Any, kernel: Any) -> Any:
+        """The kernel, described in the recording when it is new; raises CompileFailure where it is over a
+        limit."""
         if kernel is None:  # a hook of Triton's told it not to compile
             return None
         key = (str(kernel.hash), repr(self.config))
@@ -161,8 +167,6 @@ class _Recorder:
             self.seen[key] = over = self._over_limit(function, kernel)
             if over is None:
                 self.found.append(_described(function, kernel, self.target, self.config, self.disassemble))
-            else:
-                self.found.failures.append(over)
         if (over := self.seen[key]) is not None:
             raise over
         return kernel
@@ -175,33 +179,40 @@ class _Recorder:
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         several = len(tuner.configs) > 1
         configs = (tuner.prune_configs(kwargs) if several else tuner.configs)[: self.max_configs]
-        kernel, refused = None, []
+        kernel, best, refused = None, None, []
+        before = self.config, self.tuning
         for config in configs:
-            chosen = {**kwargs, **config.all_kwargs()}
-            if clash := sorted(kwargs.keys() & config.kwargs.keys()):
-                raise ValueError(f"{', '.join(clash)}: passed at the launch and set by the autotuner as well")
-            named = {**tuner.nargs, **chosen}
-            before, self.config = self.config, config.all_kwargs()
+            # Triton passes over some failures while it times, but a single configuration it just launches.
+            self.config, self.tuning = config.all_kwargs(), several
             try:
-                if config.pre_hook:
-                    config.pre_hook(named)
-                tuner.pre_hook(named)
-                compiled = tuner.fn.run(*args, **chosen)
-                tuner.post_hook(named, exception=None)
+                compiled = self._configured(tuner, config, args, kwargs)
             except CompileFailure as failure:
-                # Triton passes over some failures while it times, but a single configuration it just
-                # launches.
-                if not (failure.skipped and several):
+                if not (failure.skippable and several):
                     raise
                 refused.append(failure)
-                continue
+            else:
+                kernel, best = (compiled, config) if best is None else (kernel, best)
             finally:
-                self.config = before
-            if kernel is None:
-                kernel, tuner.best_config = compiled, config
+                self.config, self.tuning = before
         tuner.nargs = None
-        if kernel is None and refused:
+        if best is None and refused:
+            _add(refused[0], self.found.failures)
             raise refused[0]
+        for failure in refused:
+            _add(failure, self.found.passed_over)
+        tuner.best_config = best
+        return kernel
+
+    def _configured(self, tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if clash := sorted(kwargs.keys() & config.kwargs.keys()):
+            raise ValueError(f"{', '.join(clash)}: passed at the launch and set by the autotuner as well")
+        chosen = {**kwargs, **config.all_kwargs()}
+        named = {**tuner.nargs, **chosen}
+        if config.pre_hook:
+            config.pre_hook(named)
+        tuner.pre_hook(named)
+        kernel = tuner.fn.run(*args, **chosen)
+        tuner.post_hook(named, exception=None)
         return kernel
 
     def _over_limit(self, function: Any, kernel: Any) -> CompileFailure | None:
@@ -218,6 +229,12 @@ class _Recorder:
             if needed > limit:
                 return failures.over_limit(function, target.name, kind, needed, limit, remedy, self.config)
         return None
+
+
+def _add(failure: CompileFailure, failures_so_far: list[CompileFailure]) -> None:
+    """A kernel that is launched in a loop fails each time; say it once."""
+    if str(failure) not in map(str, failures_so_far):
+        failures_so_far.append(failure)
 
 
 # One compilation --------------------------------------------------------------------------------------------

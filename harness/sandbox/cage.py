@@ -34,7 +34,7 @@ def _landlock_rules(cage: Cage) -> Iterator[tuple[Path, Right]]:
     if cage.gpu:
         # CUDA's driver names its threads through /proc and reads it by number. Other processes' memory and
         # environment stay closed all the same: Landlock refuses to trace a process outside the cage.
-        yield Path("/proc"), landlock.READ | Right.WRITE_FILE
+        yield Path("/proc"), landlock.READ | Right.WRITE_FILE | Right.TRUNCATE
     elif namespaces.has_own_proc():
         yield Path("/proc"), landlock.READ  # it shows nobody else
     if cage.executable:

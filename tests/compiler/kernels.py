@@ -137,6 +137,19 @@ def picky(a: torch.Tensor) -> torch.Tensor:
     return c
 
 
+def asking(x: torch.Tensor) -> torch.Tensor:
+    """Asks about the GPU and copies; works interpreted too."""
+    assert x.is_cuda and torch.cuda.is_available() and torch.cuda.get_device_name(x.device)
+    properties = torch.cuda.get_device_properties(x.device)
+    driver = triton.runtime.driver.active
+    assert properties.multi_processor_count == driver.utils.get_device_properties(0)["multiprocessor_count"]
+    with torch.cuda.device(x.device):
+        y = torch.empty(x.numel(), dtype=x.dtype, device="cuda")
+        copy_kernel[(properties.multi_processor_count,)](x, y, x.numel(), x.stride(0), BLOCK=32)
+    torch.cuda.synchronize()
+    return y
+
+
 def curious(x: torch.Tensor) -> torch.Tensor:
     """Sizes a persistent grid as tutorials do, and asks everything there is to ask."""
     assert x.is_cuda and x.get_device() == torch.cuda.current_device() == 0 and x.cuda() is x
@@ -226,7 +239,7 @@ def many_warps(x: torch.Tensor) -> None:
 
 
 def too_much_shared(x: torch.Tensor) -> None:
-    matmul(x, x, BM=256, BN=256, BK=128, num_stages=5, num_warps=8)
+    matmul(x, x, BM=128, BN=256, BK=128, num_stages=4, num_warps=8)
 
 
 def swallowing(x: torch.Tensor) -> None:

@@ -62,6 +62,7 @@ def main(target: str, names: list[str]) -> dict[str, Any]:
             "seconds": time.perf_counter() - start,
             "raised": raised,
             "failures": [vars(failure) for failure in compiled.failures],
+            "passed over": [vars(failure) for failure in compiled.passed_over],
             "rows": report.table(compiled),
             "compiled": [
                 {**{name: getattr(kernel, name) for name in fields}, "asm": sorted(kernel.asm)}
