@@ -198,8 +198,8 @@ class _Recorder:
         if best is None and refused:
             _add(refused[0], self.found.failures)
             raise refused[0]
-        for failure in refused:
-            _add(failure, self.found.passed_over)
+        for other in refused:
+            _add(other, self.found.passed_over)
         tuner.best_config = best
         return kernel
 

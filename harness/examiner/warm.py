@@ -238,7 +238,7 @@ class Warm:
                 if self.facts["broken"]:
                     broken = ", ".join(self.facts["broken"])
                     raise MachineError(
-                        f"Triton {self.facts['triton']}'s interpreter gives wrong results here and could not be mended: {broken}",
+                        f"Triton {self.facts['triton']} gives wrong results here and could not be mended: {broken}",
                         "install a version named in constraints.txt",
                     )
         return self.facts

@@ -24,7 +24,8 @@ def _warm(mode: str) -> dict[str, Any]:
     """The imports that every worker needs; returns what the examiner should know (versions, the probe's findings)."""
     import torch
     import triton
-    import triton.language  # noqa: F401
+    import triton.language
+    import triton.runtime
 
     torch.set_num_threads(1)
     torch.empty(1).fill_(0).sum().item()
@@ -36,6 +37,15 @@ def _warm(mode: str) -> dict[str, Any]:
         report = interpreter.probe()
         facts["broken"] = list(report.broken)
         facts["mended"] = list(report.mended)
+    if mode == "gpu":
+        # Triton's driver module asks ldconfig and builds a C extension once; here, where that may be done. It does
+        # not initialise CUDA, which must not happen before a fork.
+        facts["driver"] = type(triton.runtime.driver.active.utils).__name__
+        from triton.backends.nvidia import driver as nvidia
+
+        nvidia.library_dirs()
+        if torch.cuda.is_initialized():
+            facts["broken"].append("CUDA was initialised before the fork")
     from harness.worker import evidence, memory, serve  # noqa: F401
 
     return facts
