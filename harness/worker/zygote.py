@@ -24,8 +24,7 @@ def _warm(mode: str) -> dict[str, Any]:
     """The imports that every worker needs; returns what the examiner should know (versions, the probe's findings)."""
     import torch
     import triton
-    import triton.language
-    import triton.runtime
+    import triton.language  # noqa: F401
 
     torch.set_num_threads(1)
     torch.empty(1).fill_(0).sum().item()
@@ -38,12 +37,11 @@ def _warm(mode: str) -> dict[str, Any]:
         facts["broken"] = list(report.broken)
         facts["mended"] = list(report.mended)
     if mode == "gpu":
-        # Triton's driver module asks ldconfig and builds a C extension once; here, where that may be done. It does
-        # not initialise CUDA, which must not happen before a fork.
-        facts["driver"] = type(triton.runtime.driver.active.utils).__name__
-        from triton.backends.nvidia import driver as nvidia
+        # Triton asks ldconfig where libcuda is, once a process; here, where that may be done. Its driver itself must
+        # wait: it touches CUDA, which does not survive a fork.
+        from triton.backends.nvidia import driver
 
-        nvidia.library_dirs()
+        driver.library_dirs()
         if torch.cuda.is_initialized():
             facts["broken"].append("CUDA was initialised before the fork")
     from harness.worker import evidence, memory, serve  # noqa: F401

@@ -17,8 +17,8 @@ ROOT = HERE.parents[1]
 SHORT = ("copy", "matmul", "broken", "too much shared", "assembly")
 CASES = {
     "sm_80": (*SHORT, "copy misaligned", "copy strided", "huge tile", "host descriptor"),
-    "sm_90": (*SHORT, "copy twice", "host descriptor", "device descriptor", "tuned", "picky", "curious", "mismatch",
-              "asserting", "missing argument", "unknown option", "odd warps", "many warps", "swallowing"),
+    "sm_90": (*SHORT, "copy twice", "host descriptor", "device descriptor", "tuned", "picky", "curious",
+              "mismatch", "asserting", "missing argument", "unknown option", "odd warps", "many warps", "swallowing"),
     "sm_100": SHORT,
     "gfx942": (*SHORT, "copy strided", "curious"),
 }  # fmt: skip

@@ -104,7 +104,7 @@ def test_host_code_may_ask_about_the_gpu(probes: Probes, target: str) -> None:
 FAILURES = [
     ("broken", "language", "return y + undefined_name", "NameError: undefined_name is not defined"),
     ("mismatch", "language", "tl.load(x + at) + wide", "incompatible dimensions at index 0: 32 and 64"),
-    ("asserting", "language", "tl.static_assert(BLOCK > 64", "static assertion failed: the block is too small"),
+    ("asserting", "language", "tl.static_assert(BLOCK > 64", "assertion failed: the block is too small"),
     ("assembly", "ptxas", "tl.inline_asm_elementwise(", "Not a name of any known instruction: 'no'"),
     ("missing argument", "call", "asserting_kernel[(1,)](x)", "asserting_kernel() missing 1 required"),
     ("unknown option", "call", "num_warp=4", "Keyword argument num_warp was specified but unrecognised"),
@@ -167,7 +167,7 @@ def test_ptx_alone_tells_nearly_as_much(probes: Probes) -> None:
             assert (ptx["mma"] > 0) == (sass["mma"] > 0)
 
 
-# Processes ----------------------------------------------------------------------------------------------------
+# Processes --------------------------------------------------------------------------------------------------
 
 
 def python(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -229,5 +229,6 @@ def test_interpreted_host_code_sees_the_gpu_as_well(tmp_path: Path) -> None:
             torch.manual_seed(0)
         assert not torch.cuda.is_available() and not x.is_cuda
     """
-    done = python(code, tmp_path, TRITON_INTERPRET="1", PYTHONPATH=os.pathsep.join([str(HERE.parents[1]), str(HERE)]))
+    paths = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
+    done = python(code, tmp_path, TRITON_INTERPRET="1", PYTHONPATH=paths)
     assert done.returncode == 0, done.stderr

@@ -9,18 +9,21 @@ from harness.compiler import report
 from harness.compiler.offline import Compiled
 
 KERNEL = Compiled(
-    kernel="scale", file="scale.py", line=3, target="sm_90", config={"BLOCK": 256, "num_warps": 8, "num_ctas": 1},
-    registers=40, spills=2, local_bytes=8, shared_bytes=98_304, max_shared=232_448, widest_load=128, widest_store=0,
-    mma=4, mma_kinds=("HGMMA",), async_copy=0, num_warps=8, num_stages=3,
+    kernel="scale", file="scale.py", line=3, target="sm_90",
+    config={"BLOCK": 256, "num_warps": 8, "num_ctas": 1},
+    registers=40, spills=2, local_bytes=8, shared_bytes=98_304, max_shared=232_448,
+    widest_load=128, widest_store=0, mma=4, mma_kinds=("HGMMA",), async_copy=0, num_warps=8, num_stages=3,
     asm={"ptx": "// ptx", "sass": "// sass", "cubin": b"\x7fELF", "llir": "; llir"},
 )  # fmt: skip
 
 
 def test_a_row_is_plain_text() -> None:
-    plain = dataclasses.replace(KERNEL, config=None, spills=0, local_bytes=0, shared_bytes=0, mma=0, mma_kinds=())
+    nothing = {"spills": 0, "local_bytes": 0, "shared_bytes": 0, "mma": 0}
+    plain = dataclasses.replace(KERNEL, config=None, mma_kinds=(), **nothing)
     first, second = report.table([KERNEL, plain])
     assert first == {
-        "kernel": "scale", "target": "sm_90", "configuration": "BLOCK=256", "registers": "40", "spills": "2 (8 B)",
+        "kernel": "scale", "target": "sm_90", "configuration": "BLOCK=256",
+        "registers": "40", "spills": "2 (8 B)",
         "shared memory": "96 KiB of 227 KiB", "widest load": "128 bits", "widest store": "none",
         "tensor cores": "4 HGMMA", "async copies": "none", "warps": "8", "stages": "3",
     }  # fmt: skip

@@ -60,7 +60,8 @@ def test_sass_accesses(line: str, load: int, store: int, copies: int) -> None:
 
 def test_sass_tensor_cores_and_spills() -> None:
     found = sass(
-        "HMMA.16816.F32 R4, R8, R2, R4", "HMMA.1688.F32.TF32 R4, R8, R2, R4", "IMMA.16832.S8.S8 R4, R8, R2, R4",
+        "HMMA.16816.F32 R4, R8, R2, R4", "HMMA.1688.F32.TF32 R4, R8, R2, R4",
+        "IMMA.16832.S8.S8 R4, R8, R2, R4",
         "HGMMA.64x128x16.F32 R24, gdesc[UR4], R24, gsb0", "@UP1 UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8]",
         "STL.64 [R1], R2", "@P0 LDL R2, [R1+0x4]", "WARPGROUP.ARRIVE", "FFMA R2, R3, R4, R5",
     )  # fmt: skip
@@ -83,13 +84,13 @@ def test_sass_tensor_cores_and_spills() -> None:
         ("cp.async.commit_group;", 0, 0, 0, ()),
         ("cp.async.bulk.commit_group;", 0, 0, 0, ()),
         ("cp.async.bulk.wait_group.read 0;", 0, 0, 0, ()),
-        ("@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], "
-         "[%r3];", 128, 0, 1, ()),
+        ("@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], [%r3];",
+         128, 0, 1, ()),
         ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1];", 0, 128, 1, ()),
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r4};", 0, 0, 0, ("mma",)),
-        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%r1}, %rd1, %rd2, 1;", 0, 0, 0, ("wgmma.mma_async",)),
+        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%r1}, %rd1;", 0, 0, 0, ("wgmma.mma_async",)),
         ("wgmma.fence.sync.aligned;", 0, 0, 0, ()),
-        ("@%p1 tcgen05.mma.cta_group::1.kind::f16 [ %r1 + 0 ], %rd1, %rd2, %r2, %p2;", 0, 0, 0, ("tcgen05.mma",)),
+        ("@%p1 tcgen05.mma.cta_group::1.kind::f16 [ %r1 ], %rd1, %rd2, %r2;", 0, 0, 0, ("tcgen05.mma",)),
         ("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1];", 0, 0, 0, ()),
     ],
 )  # fmt: skip
@@ -115,7 +116,7 @@ PTX = """//
 
 def test_a_line_of_ptx_leads_back_to_the_source() -> None:
     assert resources.ptx_source_line(PTX, 5, "k.py") == 12
-    assert resources.ptx_source_line(PTX, 7, "k.py") == 12  # in a function of the library, called from line 12
+    assert resources.ptx_source_line(PTX, 7, "k.py") == 12  # a library function that line 12 calls
     assert resources.ptx_source_line(PTX, 7, "standard.py") == 291
     assert resources.ptx_source_line(PTX, 2, "k.py") is None
 
@@ -143,13 +144,16 @@ amdhsa.kernels:
 
 def test_amdgcn() -> None:
     assert resources.usage_from_amdgcn(AMDGCN) == Usage(124, 3, 12, 256)
-    assert resources.instructions_from_amdgcn(AMDGCN) == Instructions(128, 16, 2, ("v_mfma", "v_smfmac"), 2, 1)
-    with pytest.raises(ValueError, match="no .vgpr_count"):
+    found = resources.instructions_from_amdgcn(AMDGCN)
+    assert found == Instructions(128, 16, 2, ("v_mfma", "v_smfmac"), async_copy=2, local_accesses=1)
+    with pytest.raises(ValueError, match=r"no \.vgpr_count"):
         resources.usage_from_amdgcn("s_endpgm")
 
 
 def test_no_torch_and_no_triton_are_imported() -> None:
-    code = "import sys, harness.compiler.resources, harness.compiler.binutils, harness.compiler.report as r; " \
-           "print(sorted({'torch', 'triton'} & set(sys.modules)))"  # fmt: skip
+    code = (
+        "import sys, harness.compiler.resources, harness.compiler.binutils, harness.compiler.report; "
+        "print(sorted({'torch', 'triton'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
