@@ -261,13 +261,16 @@ def place_blocks(registers_per_thread, shared_bytes, warps, hw):
 
 @st.composite
 def kernels(draw, machines):
-    """Arguments of `blocks_per_sm`. Half of the shared memories lie close to where one block more or less fits."""
+    """Arguments of `blocks_per_sm`: any, or a small kernel whose shared memory lies where one block more just fits."""
     hw = draw(machines)
-    registers = draw(st.integers(16, 255) | st.sampled_from((32, 33, 40, 41, 64, 65, 96, 128, 168, 255)))
-    share = hw["shared"] // draw(st.integers(1, 32)) - hw["shared_reserved"]
-    near = share + draw(st.integers(-hw["shared_unit"], hw["shared_unit"]))
-    shared = draw(st.sampled_from((0, max(0, near), max(0, near))) | st.integers(0, hw["shared"]))
-    warps = draw(st.integers(1, 12) | st.sampled_from((1, 2, 4, 8, 16, 32)))
+    if draw(st.booleans()):
+        registers = draw(st.integers(16, 255) | st.sampled_from((32, 33, 40, 41, 64, 65, 96, 128, 168, 255)))
+        shared = draw(st.sampled_from((0, 1, 1024, 49_152)) | st.integers(0, hw["shared"]))
+        warps = draw(st.integers(1, 12) | st.sampled_from((1, 2, 4, 8, 16, 32)))
+    else:
+        registers, warps = draw(st.integers(16, 32)), draw(st.integers(1, 2))
+        share = hw["shared"] // draw(st.integers(1, 20)) - hw["shared_reserved"]
+        shared = max(0, share + draw(st.integers(-hw["shared_unit"], hw["shared_unit"])))
     return Drawn({"registers_per_thread": registers, "shared_bytes": shared, "warps": warps, "hw": hw}, {})
 
 

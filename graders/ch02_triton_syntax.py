@@ -59,7 +59,7 @@ class outer_add(TensorGrader):
         return x[None, :] + y[:, None]
 
     def checks(self, *, gpu):
-        # Axis 1 of a grid has up to 65,535 programs, or 2,097,120 rows in blocks of 32. Too many to interpret.
+        # Axis 1 of a grid has 65,535 programs or less: 2,097,120 rows in blocks of 32. Too many to interpret.
         tall = Focus("more rows of blocks than axis 1 has", (1, 2, 3), force={"M": (2_200_003,)}, cap=1 << 24)
         parts = (Part(tall.name, self._holds(tall)),) if gpu else ()
         return widened(super().checks(gpu=gpu), "ragged", *parts)
@@ -76,7 +76,7 @@ class outer_add(TensorGrader):
 
 
 def moderate(rng, shape, dtype, dims):
-    """Normal data between -8 and 8, where no way to write tanh overflows; larger values have their own check."""
+    """Normal data between -8 and 8, where no form of tanh overflows; larger values have their own check."""
     return normal(rng, shape, dtype, dims).clamp(-8, 8)
 
 

@@ -1,4 +1,4 @@
-"""Pointers, strides, coalescing: two operators that compute nothing; every bit must arrive, no other be touched."""
+"""Pointers, strides, coalescing: two operators that compute nothing and move every bit."""
 
 import math
 
@@ -23,9 +23,10 @@ from harness.grading import (
 ANY = (*F, *I, torch.bool)
 FAR = 2**30  # two steps of it are 2**31, where an int32 has wrapped to -2**31
 
-# Run in the worker. The memory is larger than what may be sent, and the operating system gives a page of it
-# only where one is touched; it is a shared mapping because the worker's limit on private memory counts untouched
-# pages too. The view begins 2**31 bytes into it: a wrapped offset finds a wrong value and not the abyss.
+# Run in the worker. The memory is larger than what may be sent, but the operating system gives a page of it
+# only where one is touched. The limit on a worker's private memory counts untouched pages too, so it is a
+# shared mapping, of which the touched pages are counted. The view begins 2**31 bytes into it: a wrapped
+# offset finds a wrong value there, not the abyss.
 DRIVER = '''
 import mmap
 
@@ -51,7 +52,7 @@ def far(module, entry, cells, strides, cuda):
 
 
 def large(module, entry, shape, period, places):
-    """Shape of the output and its elements at flat `places`, for x of `shape` with x[i] = i % period, i flat."""
+    """Shape of the output and its elements at flat `places`, for x[i] = i % period with i flat."""
     with _disable_current_modes():
         cycle = torch.arange(period, device="cuda").to(torch.int8)
         x = cycle.repeat(shape[0] * shape[1] // period).reshape(shape if shape[0] > 1 else shape[1:])

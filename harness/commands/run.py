@@ -26,7 +26,9 @@ from harness.errors import MachineError, UsageError
 @click.option("--examples", type=click.IntRange(1, 100_000), metavar="N", help="Examples of each check (default 24 interpreted, 64 on a GPU).")
 @click.option("--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable.")
 @click.option("--unsandboxed", is_flag=True, help="Run the submission without the sandbox (your own work, on your own machine).")
+@click.pass_obj
 def command(
+    park: object,
     targets: tuple[str, ...],
     source: Path | None,
     json_to: str | None,
@@ -41,6 +43,7 @@ def command(
 
     TARGET is a chapter (ch02), an exercise (ch02.vec_add), a module (basics) or all.
     """
+    # A program that grades many times keeps its warm parents and hands them in as click's object.
     course = courses.find(Path.cwd())
     exercises = course.select(targets)
     submissions = submission.find(course, exercises, source)
@@ -66,10 +69,12 @@ def command(
         only=frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
     )  # fmt: skip
     out = Console(stderr=True) if json_to == "-" else Console(soft_wrap=False)
-    with Park(sandboxed=options.sandboxed) as park, Live(Console(stderr=True)) as live:
-        park.warm("gpu" if options.gpu else "interpret")  # both parents warm up while the examiner imports torch
-        park.warm("compile")
-        run = Run(course, park, options, live.update)
+    own = Park(sandboxed=options.sandboxed)
+    with own, Live(Console(stderr=True)) as live:
+        kept = park if isinstance(park, Park) else own
+        kept.warm("gpu" if options.gpu else "interpret")  # both parents warm up side by side
+        kept.warm("compile")
+        run = Run(course, kept, options, live.update)
         record = run.execute(submissions, " ".join(targets))
     if json_to is not None:
         _write(json_to, document.render(record))

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from harness import data
+from harness import clock, data
 from harness.course import Exercise
 from harness.examiner import compare
 from harness.examiner.trial import Lab, Wrong, raise_reply
@@ -74,15 +74,7 @@ def _fresh() -> int:
 
 
 def _baseline(case: Case, seed: int, flush: torch.Tensor, device: torch.device) -> float:
-    args = data.arguments(case.inputs, seed, device)
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    flush.zero_()
-    start.record()
-    case.run(*args)
-    torch.cuda.synchronize(device)
-    end.record()
-    torch.cuda.synchronize(device)
-    return float(start.elapsed_time(end))
+    return clock.call(case.run, data.arguments(case.inputs, seed, device), flush)[1]
 
 
 def _check_output(lab: Lab, case: Case, seed: int, device: torch.device) -> None:

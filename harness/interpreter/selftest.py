@@ -264,6 +264,7 @@ def install() -> None:
 def probe() -> Report:
     """Check everything now. Before `install` the faults that need it count as broken."""
     if _needed is None:
+        launch.language_patch()  # must see the language before stock Triton patches it
         failing = set(_failing())
         launch.language_patch().restore()
         names = tuple(fault.name for fault in _FAULTS if fault.name in failing or not fault.tried)

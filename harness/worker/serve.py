@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from harness import data, sandbox, wire
+from harness import clock, data, sandbox, wire
 from harness.worker import evidence
 from harness.worker.memory import Arena
 
@@ -181,14 +181,8 @@ class Worker:
         assert self.entry is not None and self.flush is not None
         self.timed = None
         args = data.arguments(request["case"], request["seed"], self.device)
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self.flush.zero_()
-        start.record()
-        self.timed = self.entry(*args)
-        torch.cuda.synchronize()  # whatever stream the work went to, it is over before the end is marked
-        end.record()
-        torch.cuda.synchronize()
-        return {"status": "ok", "ms": float(start.elapsed_time(end))}
+        self.timed, milliseconds = clock.call(self.entry, args, self.flush)
+        return {"status": "ok", "ms": milliseconds}
 
     def peek(self, request: dict[str, Any]) -> dict[str, Any]:
         """Elements of the last timed output, at flat positions that the examiner chose afterwards."""

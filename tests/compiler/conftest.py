@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -18,7 +19,8 @@ SHORT = ("copy", "matmul", "broken", "too much shared", "assembly")
 CASES = {
     "sm_80": (*SHORT, "copy misaligned", "copy strided", "huge tile", "host descriptor"),
     "sm_90": (*SHORT, "copy twice", "host descriptor", "device descriptor", "tuned", "picky", "curious",
-              "mismatch", "asserting", "missing argument", "unknown option", "odd warps", "many warps", "swallowing"),
+              "mismatch", "asserting", "missing argument", "unknown option", "odd warps", "many warps",
+              "swallowing"),
     "sm_100": SHORT,
     "gfx942": (*SHORT, "copy strided", "curious"),
 }  # fmt: skip
@@ -47,13 +49,22 @@ class Probes:
         return result
 
     def __getitem__(self, target: str) -> dict[str, Any]:
-        """The results of all cases of a target, by case; compiled on first use."""
+        """The results of all cases of a target, by case; compiled on first use, by one process of pytest."""
         if target not in self.results:
-            written = str(self.folder / "written")
-            self.results[target] = self.run(target, *CASES[target], PROBE_FOLDER=written)
+            kept = self.folder / f"{target}.json"
+            with open(self.folder / f"{target}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not kept.exists():
+                    found = self.run(target, *CASES[target], PROBE_FOLDER=str(self.folder / "written"))
+                    kept.write_text(json.dumps(found), encoding="utf-8")
+            self.results[target] = json.loads(kept.read_text(encoding="utf-8"))
         return self.results[target]
 
 
 @pytest.fixture(scope="session")
 def probes(tmp_path_factory: pytest.TempPathFactory) -> Probes:
-    return Probes(tmp_path_factory.mktemp("compiler"))
+    base = tmp_path_factory.getbasetemp()
+    # Under pytest-xdist each process has a folder of its own in one that they share.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiler-probes"
+    folder.mkdir(exist_ok=True)
+    return Probes(folder)

@@ -142,29 +142,27 @@ def test_failures_are_found_for_every_target(probes: Probes, target: str) -> Non
 
 def test_files_are_written(probes: Probes) -> None:
     assert probes["sm_80"] and probes["gfx942"]
-    folder = probes.folder / "written"
+    folder = probes.folder / "written" / "copy"
     assert "LDG.E.128" in (folder / "copy_kernel.sm_80.sass").read_text(encoding="utf-8")
     assert "ld.global.v4.b32" in (folder / "copy_kernel.sm_80.ptx").read_text(encoding="utf-8")
     assert "dwordx4" in (folder / "copy_kernel.gfx942.amdgcn").read_text(encoding="utf-8")
-    assert (folder / "matmul_kernel.sm_80.ttgir").exists()
+    assert (folder.parent / "matmul" / "matmul_kernel.sm_80.ttgir").exists()
 
 
 def test_a_second_process_finds_everything_in_the_cache(probes: Probes) -> None:
     first = only(probes["sm_80"]["copy"])
     nothing = {"TRITON_NVDISASM_PATH": "/bin/false", "TRITON_CUOBJDUMP_PATH": "/bin/false"}
     again = probes.run("sm_80", "copy", **nothing)["copy"]
-    assert only(again) == first and again["seconds"] < 1.0
+    assert only(again) == first and again["seconds"] < 0.5
 
 
 def test_ptx_alone_tells_nearly_as_much(probes: Probes) -> None:
-    for target in ("sm_80", "sm_90"):
-        compiled = probes[target]
-        quick = probes.run(target, "copy", "matmul", "host descriptor", "--ptx")
-        for case, result in quick.items():
-            ptx, sass = only(result), only(compiled[case])
-            for name in ("registers", "spills", "shared_bytes", "widest_load", "widest_store", "async_copy"):
-                assert ptx[name] == sass[name], (target, case, name)
-            assert (ptx["mma"] > 0) == (sass["mma"] > 0)
+    quick = probes.run("sm_90", "copy", "matmul", "host descriptor", "--ptx")
+    for case, result in quick.items():
+        ptx, sass = only(result), only(probes["sm_90"][case])
+        for name in ("registers", "spills", "shared_bytes", "widest_load", "widest_store", "async_copy"):
+            assert ptx[name] == sass[name], (case, name)
+        assert (ptx["mma"] > 0) == (sass["mma"] > 0)
 
 
 # Processes --------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_sass_tensor_cores_and_spills() -> None:
         ("cp.async.commit_group;", 0, 0, 0, ()),
         ("cp.async.bulk.commit_group;", 0, 0, 0, ()),
         ("cp.async.bulk.wait_group.read 0;", 0, 0, 0, ()),
-        ("@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], [%r3];",
+        ("@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1];",
          128, 0, 1, ()),
         ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1];", 0, 128, 1, ()),
         ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r4};", 0, 0, 0, ("mma",)),

@@ -1,0 +1,103 @@
+"""Every exercise by its solutions: reference, stub, mutants, alternates, through the `grade` command.
+
+Run with `--device cuda` on a GPU to hold the same solutions to the larger domain there (`--no-timing`: a ratio is no test).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness import course as courses
+
+ROOT = Path(__file__).parents[1]
+COURSE = courses.load(ROOT / "course.toml")
+EXERCISES = list(COURSE.exercises())
+FEWEST_MUTANTS = 6
+
+
+def _reference(exercise):
+    return ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
+
+
+def _mutants():
+    for exercise in EXERCISES:
+        path = ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml"
+        for mutant in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
+            yield pytest.param(exercise, mutant, id=f"{exercise.id}-{mutant['name'].replace(' ', '_')}")
+
+
+def _alternates():
+    for exercise in EXERCISES:
+        folder = ROOT / "tests" / "alternates" / exercise.chapter
+        for path in sorted(folder.glob(f"{exercise.name}__*.py")):
+            yield pytest.param(exercise, path, id=f"{exercise.id}-{path.stem.split('__')[1]}")
+
+
+def _only(document, exercise):
+    (result,) = [e for e in document["exercises"] if e["id"] == exercise.id]
+    return result
+
+
+def _why(result):
+    return "\n".join(f"{c['name']}: {c['status']}: {c['message']} {c['counterexample']}" for c in result["checks"] if c["message"])
+
+
+def mutate(source: str, mutant: dict) -> str:
+    """The reference with the mutant's edits; each must apply exactly once."""
+    for edit in mutant["edits"]:
+        assert source.count(edit["find"]) == 1, f"{mutant['name']}: the edit applies {source.count(edit['find'])} times"
+        source = source.replace(edit["find"], edit["replace"])
+    return source
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_reference_gets_full_marks(grade, device, exercise):
+    outcome = grade(exercise.id, "--from", "reference", "--device", device, "--no-timing")
+    result = _only(outcome.document, exercise)
+    assert result["status"] == "passed", _why(result)
+    assert outcome.code == 0
+    assert result["score"] == exercise.max_score - exercise.speed
+    assert result["pending"] == exercise.speed
+    assert result["performance"]["status"] == ("not measured" if exercise.speed else "not needed")
+
+
+def test_untouched_stubs_are_not_started(grade, device):
+    outcome = grade("all", "--device", device, "--from", "exercises")
+    assert outcome.code == 1
+    assert outcome.document["score"] == 0
+    assert {e["status"] for e in outcome.document["exercises"]} == {"not started"}
+    assert {c["status"] for e in outcome.document["exercises"] for c in e["checks"]} == {"not started"}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_there_are_enough_mutants_and_alternates(exercise):
+    mutants = [m for m in _mutants() if m.values[0] is exercise]
+    assert len(mutants) >= FEWEST_MUTANTS
+    assert len({m.values[1]["name"] for m in mutants}) == len(mutants)
+    assert len([a for a in _alternates() if a.values[0] is exercise]) >= 1
+
+
+@pytest.mark.parametrize(("exercise", "mutant"), _mutants())
+def test_mutant_fails_where_it_says(grade, device, tmp_path, exercise, mutant):
+    if device.split(":")[0] not in mutant.get("on", ["cpu", "cuda"]):
+        pytest.skip(f"shows only on {mutant['on']}: {mutant['why']}")
+    file = tmp_path / f"{exercise.name}.py"
+    file.write_text(mutate(_reference(exercise).read_text(encoding="utf-8"), mutant), encoding="utf-8")
+    outcome = grade(exercise.id, "--from", str(file), "--device", device, "--no-timing", "--check", mutant["check"])
+    result = _only(outcome.document, exercise)
+    named = {c["name"]: c for c in result["checks"]}
+    status = mutant.get("status", "failed")
+    statuses = status if isinstance(status, list) else [status]
+    assert named[mutant["check"]]["status"] in statuses, _why(result)
+    assert named[mutant["check"]]["message"]
+    assert outcome.code == 1
+
+
+@pytest.mark.parametrize(("exercise", "path"), _alternates())
+def test_alternate_passes(grade, device, exercise, path):
+    outcome = grade(exercise.id, "--from", str(path), "--device", device, "--no-timing")
+    result = _only(outcome.document, exercise)
+    assert result["status"] == "passed", _why(result)
