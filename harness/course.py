@@ -23,7 +23,7 @@ class Limits:
     """What a submission may use. Times in seconds, sizes in bytes; one source for every limit."""
 
     import_s: float = 30.0
-    call_s: float = 20.0
+    call_s: float = 30.0
     check_s: float = 120.0
     tune_s: float = 120.0
     memory_bytes: int = 4 << 30

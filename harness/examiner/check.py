@@ -127,7 +127,7 @@ def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) ->
     started = time.monotonic()
     deadline = started + lab.exercise.limits.check_s
     share = max(1, math.ceil(setting.examples * check.examples / len(check.parts)))
-    total, failure, printed = 0, None, ""
+    total, failure, printed, loud = 0, None, "", ""
     for part in check.parts:
         seed = seed_of(setting.seed, lab.exercise.id, check.name, part.name)
         failure, ran = run_part(lab, check, part, share, seed, deadline)
@@ -138,11 +138,12 @@ def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) ->
         output = lab.worker.output
         printed = output.text()
         if output.total > len(printed.encode()):
-            printed += f"\n[{output.total:,} bytes printed; the first and the last few kilobytes are kept]"
+            loud = f"{output.total:,} bytes printed; the first and the last few kilobytes are kept"
+            printed += f"\n[{loud}]"
     lab.drop()
     common = {"examples": total, "duration_s": time.monotonic() - started, "margin": lab.margin, "output": printed}
     if failure is None:
-        return CheckResult(check.name, Status.PASSED, points, **common)  # type: ignore[arg-type]
+        return CheckResult(check.name, Status.PASSED, points, message=loud, **common)  # type: ignore[arg-type]
     wrong = failure.wrong
     example = {"part": failure.part, "arguments": describe(wrong.drawn), **wrong.facts}
     return CheckResult(

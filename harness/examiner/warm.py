@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -34,6 +35,9 @@ GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
 # Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ")  # fmt: skip
+
+
+_ANSWERS = frozenset({"ok", *(str(s) for s in Status if s not in (Status.PASSED, Status.NOT_RUN, Status.ERROR))})
 
 
 class WorkerDied(Exception):
@@ -85,15 +89,21 @@ class Worker:
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds."""
         deadline = time.monotonic() + limit_s
+        # An answer that was written ahead, or to another question, is a forgery: nothing may wait in the pipe when a
+        # question is asked, and its answer repeats a number that the submission is not told.
+        ticket = secrets.randbits(62)
         try:
-            self._send(wire.pack_frame(request), deadline, limit_s)
+            if select.select([self.sock], [], [], 0)[0] and self.sock.recv(1, socket.MSG_PEEK):
+                self.kill()
+                raise WorkerDied(Status.REFUSED, "the worker sent data that nobody asked for")
+            self._send(wire.pack_frame({**request, "ticket": ticket}), deadline, limit_s)
             reply = self._receive(deadline, limit_s)
         except (BrokenPipeError, ConnectionResetError):
             raise self._ended() from None
         except wire.WireError as error:
             self.kill()
             raise WorkerDied(Status.REFUSED, f"the worker sent something that is not data ({error})") from None
-        if not isinstance(reply, dict) or "status" not in reply:
+        if not isinstance(reply, dict) or reply.get("ticket") != ticket or reply.get("status") not in _ANSWERS:
             self.kill()
             raise WorkerDied(Status.REFUSED, "the worker sent something that is not an answer")
         return reply

@@ -25,7 +25,7 @@ SMALL = tuple(n for n in RAGGED if n <= 33)
 LARGE = tuple(n for n in RAGGED if n >= 63)
 LONG = (4999, 5003, 5120)  # carries over wide blocks
 GPU_LARGE = (1009, 2048, 3001, 4096, 4099)  # up to 16 times the interpreted sizes
-CAP_CPU = 1 << 16  # elements of one tensor when interpreted: a few hundred programs of a usual block
+CAP_CPU = 1 << 14  # elements of one tensor when interpreted: a program of a small block costs milliseconds
 CAP_GPU = 1 << 24
 
 CONTIGUOUS = "contiguous"

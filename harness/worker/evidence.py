@@ -4,20 +4,27 @@ Storages carry a taint. A torch compute operator taints what it writes; moving d
 carries the taint along; a launch carries it from any tensor argument to all of them. A tainted output is refused, and
 so is one that no kernel of the submission was given. Computing something on the side (a grid size, an assertion) is
 not an offence: only what reaches the output counts.
+
+Three witnesses, since each alone can be got round: the trace of torch's operators (`Witness`), the ledger of what was
+seen being written where (`ledger`), and what the kernels' bodies name (`purity`). All live in the submission's own
+process: they find whoever lets torch do the work, not whoever rewrites this process' memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.worker import purity
+from harness.worker.ledger import Ledger
 from harness.worker.memory import Guarded, poison_byte
 
 # Creating memory, or a constant in it: no data of an input enters.
@@ -34,8 +41,10 @@ MOVES = frozenset(
 READS = frozenset("_local_scalar_dense item is_nonzero equal is_same_size record_stream".split())
 # What a host may read of an input that is not meant to be read there (a scale, a flag), in elements a call.
 HOST_READS = 16
+# What a call may put into tensors from Python: tables of sizes, pointers, constants; in elements.
+HOST_WRITES = 1024
 REFUSED_IMPORTS = (
-    "cupy", "numba", "pycuda", "jax", "tensorflow", "cffi", "torch.utils.cpp_extension", "scipy", "cuda", "tilelang",
+    "harness", "graders", "cupy", "numba", "pycuda", "jax", "tensorflow", "cffi", "torch.utils.cpp_extension", "scipy", "cuda", "tilelang",
 )  # fmt: skip
 REFUSED_EVENTS = {
     "subprocess.Popen": "starts another program", "os.system": "starts another program",
@@ -45,7 +54,9 @@ REFUSED_EVENTS = {
     "ctypes.cdata": "reads raw memory", "ctypes.string_at": "reads raw memory", "ctypes.cdata/buffer": "reads raw memory",
     "socket.__new__": "opens a socket", "_thread.start_new_thread": "starts a thread",
     "sys.settrace": "traces the interpreter", "sys.setprofile": "profiles the interpreter",
-    "sys.addaudithook": "installs an audit hook",
+    "sys.addaudithook": "installs an audit hook", "gc.get_objects": "searches the process' objects",
+    "gc.get_referrers": "searches the process' objects", "gc.get_referents": "searches the process' objects",
+    "sys._current_frames": "looks into other frames",
 }  # fmt: skip
 _LIBRARIES = tuple(
     str(Path(module.__file__).parent) + os.sep  # type: ignore[arg-type]
@@ -68,6 +79,8 @@ class Evidence:
         self.readable: set[int] = set()
         self.inputs: set[int] = set()
         self.reads = 0
+        self.writes = 0
+        self.literals = 0  # depth of calls that make a tensor from Python numbers
         self.allocated: list[Guarded] = []
         self.alive: list[Any] = []
 
@@ -76,9 +89,31 @@ class Evidence:
             self.refused.append(reason)
 
     def key(self, tensor: torch.Tensor) -> int:
+        if tensor.layout != torch.strided:
+            self.alive.append(tensor)
+            return id(tensor)
         storage = tensor.untyped_storage()
         self.alive.append(storage)
         return int(storage._cdata)
+
+    def check(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Taint those whose memory was written where nobody saw it."""
+        for tensor in tensors:
+            if tensor.layout == torch.strided and tensor.device.type != "meta":
+                reason = ledger.offence(tensor.untyped_storage())
+                if reason is not None:
+                    self.taint.setdefault(self.key(tensor), reason)
+
+    def note(self, tensors: Iterable[torch.Tensor]) -> None:
+        """What these hold now was seen being put there."""
+        for tensor in tensors:
+            if tensor.layout == torch.strided and tensor.device.type != "meta":
+                ledger.note(tensor.untyped_storage())
+
+    def host_write(self, tensor: torch.Tensor) -> None:
+        self.writes += tensor.numel()
+        if self.writes > HOST_WRITES:
+            self.taint[self.key(tensor)] = f"the host put more than {HOST_WRITES:,} numbers into tensors, one by one"
 
     def host_read(self, tensor: torch.Tensor, elements: int) -> None:
         if self.key(tensor) in self.readable:
@@ -102,6 +137,13 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
+def _aliases(evidence: Evidence, out: Any, sources: list[torch.Tensor]) -> bool:
+    """Whether the result is only another look at the arguments' memory: a view, by whatever name."""
+    known = {evidence.key(t) for t in sources}
+    results = list(_tensors(out))
+    return bool(results) and all(evidence.key(t) in known for t in results)
+
+
 class Witness(TorchDispatchMode):
     """Sees every torch operator of a call; poisons and guards the memory that the submission allocates."""
 
@@ -123,12 +165,32 @@ class Witness(TorchDispatchMode):
             for tensor in _tensors(args):
                 evidence.host_read(tensor, tensor.numel())
             return func(*args, **kwargs)
+        if func.is_view:
+            return func(*args, **kwargs)
+        sources = list(_tensors([args, kwargs]))
+        if name.startswith("lift_fresh") and evidence.literals:
+            for tensor in sources:
+                evidence.host_write(tensor)
+            evidence.note(sources)
+        evidence.check(sources)
+        out = self._judge(func, name, args, kwargs, sources)
+        evidence.note(_tensors([out, sources if func._schema.is_mutable else ()]))
+        return out
+
+    def _judge(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], sources: list[torch.Tensor]
+    ) -> Any:
+        """Run an operator and carry the taint from what it reads to what it writes."""
+        evidence = self.evidence
         out = func(*args, **kwargs)
         if name in FACTORIES:
             return self._fresh(name, out)
-        if name in FILLS or func.is_view:
+        if name in FILLS:
+            if name == "fill_" and sources[0].numel() <= HOST_READS:
+                evidence.host_write(sources[0])
             return out
-        sources = list(_tensors([args, kwargs]))
+        if not func._schema.is_mutable and _aliases(evidence, out, sources):
+            return out
         if name in MOVES:
             moved = sources[1:] if name == "copy_" else sources
             reason = next((evidence.taint[k] for k in map(evidence.key, moved) if k in evidence.taint), None)
@@ -191,15 +253,19 @@ class Witness(TorchDispatchMode):
 _current: Evidence | None = None
 _kernel_folder = ""
 _watching = False
+ledger = Ledger()
 
 
-def _note_launch(kernel: Any, args: Any, kwargs: Any) -> None:
-    evidence = _current
-    if evidence is None:
-        return
-    code = getattr(getattr(kernel, "fn", None), "__code__", None)
+def _passed(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """The tensors among a launch's arguments, also behind descriptors."""
     tensors = [t for t in _tensors([list(args), kwargs])]
     tensors += [a.base for a in [*args, *kwargs.values()] if isinstance(getattr(a, "base", None), torch.Tensor)]
+    return tensors
+
+
+def _note_launch(evidence: Evidence, kernel: Any, tensors: list[torch.Tensor]) -> None:
+    code = getattr(getattr(kernel, "fn", None), "__code__", None)
+    evidence.note(tensors)
     keys = [evidence.key(t) for t in tensors]
     reason = next((evidence.taint[k] for k in keys if k in evidence.taint), None)
     if reason is not None:
@@ -232,6 +298,10 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         if any(top == name or top.startswith(name + ".") for name in REFUSED_IMPORTS) and _from_submission():
             _current.refuse(f"imports {top}")
         return
+    if event == "sys._getframe":
+        if sys._getframe(1).f_code.co_filename.startswith(_kernel_folder):
+            _current.refuse("looks into other frames (sys._getframe)")
+        return
     what = REFUSED_EVENTS.get(event)
     if what is not None and _from_submission():
         _current.refuse(f"{what} ({event})")
@@ -263,9 +333,17 @@ def install(folder: str) -> None:
         def run(
             self: Any, *args: Any, _original: Any = original, grid: Any, warmup: bool, **kwargs: Any
         ) -> Any:
+            evidence = None if warmup else _current
+            if evidence is None:
+                return _original(self, *args, grid=grid, warmup=warmup, **kwargs)
+            tensors = _passed(args, kwargs)
+            evidence.check(tensors)
+            if isinstance(self, interpreter.InterpretedFunction):
+                impure = purity.offence(self, _kernel_folder)
+                if impure is not None:
+                    evidence.refuse(impure)
             result = _original(self, *args, grid=grid, warmup=warmup, **kwargs)
-            if not warmup:
-                _note_launch(self, args, kwargs)
+            _note_launch(evidence, self, tensors)
             return result
 
         cls.run = run
@@ -280,7 +358,81 @@ def install(folder: str) -> None:
         return tensor
 
     torch.from_numpy = from_numpy
+    for owner, name in ((torch, "tensor"), (torch, "as_tensor"), (torch, "scalar_tensor"), (torch.Tensor, "new_tensor")):
+        setattr(owner, name, _literal(getattr(owner, name)))
+    for owner, name in _forbidden():
+        if hasattr(owner, name):
+            setattr(owner, name, _refusing(name, getattr(owner, name)))
     sys.addaudithook(_audit)
+
+
+def _literal(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor whose data are Python numbers; from anything else it is a copy like any other."""
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        data = kwargs.get("data", args[-1] if args else None)
+        evidence = _current
+        if evidence is None or not any(isinstance(a, (int, float, complex, list, tuple)) for a in (*args[:2], data)):
+            return original(*args, **kwargs)
+        evidence.literals += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            evidence.literals -= 1
+
+    return make
+
+
+def _forbidden() -> Iterator[tuple[Any, str]]:
+    """What would switch the trace off, start a thread unseen, or read a tensor's raw bytes."""
+    import _thread
+    import threading
+
+    import torch.utils._mode_utils as mode_utils
+    import torch.utils._python_dispatch as dispatch
+
+    for name in ("_disable_current_modes", "_pop_mode", "_pop_mode_temporarily", "_disable_infra_mode"):
+        yield dispatch, name
+    yield mode_utils, "no_dispatch"
+    for name in (
+        "_pop_torch_dispatch_stack", "_unset_dispatch_mode", "_set_dispatch_mode", "_DisableTorchDispatch",
+        "_DisablePythonDispatcher", "ExcludeDispatchKeyGuard", "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
+        "_IncludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard", "_PreserveDispatchKeyGuard",
+        "_AutoDispatchBelowAutograd", "_AutoDispatchBelowADInplaceOrView", "_dispatch_tls_set_dispatch_key_excluded",
+    ):  # fmt: skip
+        yield torch._C, name
+    # Python tells its audit hooks of threads from 3.12 on.
+    for name in ("start_new_thread", "start_new", "start_joinable_thread"):
+        yield _thread, name
+    for name in ("_start_new_thread", "_start_joinable_thread"):
+        yield threading, name
+    for name in ("__getitem__", "__iter__", "tolist", "_write_file", "_share_filename_cpu_", "_share_fd_cpu_"):
+        yield torch.UntypedStorage, name
+        yield torch.TypedStorage, name
+    yield torch, "save"
+
+
+def _refusing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original, updated=())
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if _current is not None and _from_submission():
+            _current.refuse(f"goes round what watches it ({name})")
+            raise PermissionError(f"a submission may not do this: it goes round what watches it ({name})")
+        return original(*args, **kwargs)
+
+    return guarded
+
+
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """The harness' own modules out of `sys.modules` while a submission's code runs: importing one is an event."""
+    names = [n for n in sys.modules if n == "harness" or n.startswith("harness.")]
+    kept = {n: sys.modules.pop(n) for n in names}
+    try:
+        yield
+    finally:
+        sys.modules.update(kept)
 
 
 @contextlib.contextmanager
@@ -290,6 +442,8 @@ def gathering(
     """Notes what happens inside; `inputs` by name, those in `readable` may be read on the host."""
     global _current, _watching
     evidence = Evidence()
+    ledger.renew()
+    evidence.note(inputs.values())
     for name, tensor in inputs.items():
         evidence.inputs.add(evidence.key(tensor))
         if name.split("[")[0].split(".")[0] in readable:
@@ -303,12 +457,17 @@ def gathering(
 
 
 @contextlib.contextmanager
-def loading() -> Iterator[Evidence]:
-    """Notes what the submission does while it is imported (no tensors are involved)."""
+def loading(max_bytes: int | None = None) -> Iterator[Evidence]:
+    """Notes what the submission does while it is imported: tables it makes for its calls go into the ledger.
+
+    `max_bytes`: of an allocation; None leaves torch's operators alone (where kernels are only compiled).
+    """
     global _current, _watching
     evidence = Evidence()
     _current, _watching = evidence, True
+    trace = contextlib.nullcontext() if max_bytes is None else Witness(evidence, "nan", max_bytes, False)
     try:
-        yield evidence
+        with trace:
+            yield evidence
     finally:
         _current, _watching = None, False

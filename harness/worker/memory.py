@@ -53,6 +53,11 @@ class Guarded:
             )  # fmt: skip
         self.low = self.whole[:start]
         self.high = self.whole[start + nbytes :]
+        self.fill(band)
+
+    def fill(self, band: int) -> None:
+        """Fill the red zones."""
+        self.band = band
         self.low.fill_(band)
         self.high.fill_(band)
 
@@ -114,10 +119,12 @@ class Arena:
                 else:
                     spot = (slot if slot is not None else -1, len(storages))
                     guard = self.slots.get(spot)
-                    if guard is None or slot is None or guard.nbytes != raw.numel() or guard.band != band:
+                    if guard is None or slot is None or guard.nbytes != raw.numel():
                         guard = Guarded(raw.numel(), self.device, band, f"argument {name}")
                         if slot is not None:
                             self.slots[spot] = guard
+                    elif guard.band != band:
+                        guard.fill(band)
                     guard.name = f"argument {name}"
                     data = guard.data
                 data.copy_(raw)

@@ -89,7 +89,8 @@ class Worker:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
-        with evidence.loading() as seen, self._interpreting(None, overflow=False):
+        allowed = None if self.mode == "compile" else self.max_bytes
+        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden():
             spec.loader.exec_module(module)
         if seen.refused:
             raise Rejected(status="refused", message="while it is imported, the submission " + "; ".join(seen.refused))
@@ -120,13 +121,14 @@ class Worker:
             if book is not None:
                 allocated = _Watched(book)
                 seen.allocated = allocated
-            with self._interpreting(book, overflow=request["overflow"]):
+            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden():
                 value = target(*args)
                 self._synchronize()
         report = self._report(seen, placed, guards, originals, set(request["in_place"]))
         described: dict[str, Any] = {}
         reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
-        outputs = [v for v in _leaves(value) if type(v) is torch.Tensor]
+        leaves = [v for v in _leaves(value) if type(v) is torch.Tensor]
+        outputs = [v for v in leaves if v.layout == torch.strided and v.device.type == self.device.type]
         report["stale"] = self._stale(outputs)
         if request["in_place"]:
             reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
@@ -277,9 +279,9 @@ class Worker:
         for old, copy in self.previous:
             if any(_overlap(old, new) for new in outputs):
                 message = "an output lies in the memory of an earlier call's output"
-            elif not torch.equal(old.reshape(-1).contiguous().view(torch.uint8), copy):
+            elif not torch.equal(_plain_bytes(old), copy):
                 message = "an earlier call's output has changed"
-        fresh = [(t, t.reshape(-1).contiguous().view(torch.uint8).clone()) for t in outputs if t.numel()]
+        fresh = [(t, _plain_bytes(t)) for t in outputs if t.numel()]
         self.previous = [*self.previous, *fresh][-_KEPT_OUTPUTS:]
         return message
 
@@ -287,12 +289,13 @@ class Worker:
         self, value: Any, path: str, facts: dict[str, Any], seen: evidence.Evidence | None, placed: dict[str, torch.Tensor]
     ) -> Any:
         """`value` as it can be sent; what is said of each tensor goes to `facts`, keyed by its path."""
-        if type(value) is torch.Tensor and value.layout == torch.strided:
+        if type(value) is torch.Tensor and value.layout == torch.strided and value.device.type in ("cpu", "cuda"):
             fact: dict[str, Any] = {
                 "device": value.device.type, "stride": list(value.stride()), "offset": value.storage_offset(),
                 "grad": bool(value.requires_grad), "odd": bool(value.is_neg() or value.is_conj()),
             }  # fmt: skip
             if seen is not None:
+                seen.check([value])
                 key = seen.key(value)
                 fact["own"] = key in seen.written
                 fact["taint"] = seen.taint.get(key)
@@ -307,7 +310,10 @@ class Worker:
         if type(value) is dict and all(type(k) in (str, int) for k in value):
             return {k: self._describe(v, f"{path}[{k!r}]", facts, seen, placed) for k, v in value.items()}
         self.handles[id(value)] = value
-        return wire.Handle(id(value), type(value).__name__)
+        kind = type(value).__name__
+        if type(value) is torch.Tensor:
+            kind = f"tensor on {value.device.type}, layout {str(value.layout).removeprefix('torch.')}"
+        return wire.Handle(id(value), kind)
 
 
 class _Watched(list[Any]):
@@ -359,6 +365,11 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
 
 
+def _plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a tensor's bytes, on its device."""
+    return tensor.detach().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8).clone()
+
+
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.numel() == 0 or b.numel() == 0 or a.device != b.device:
         return False
@@ -395,7 +406,7 @@ def explain(error: BaseException, folder: Path) -> dict[str, Any]:
     name, text = type(root).__name__, str(root).strip()[:2000]
     reply: dict[str, Any] = {"kind": name, "message": f"{name}: {text}" if text else name, "where": where}
     module = type(root).__module__
-    if isinstance(root, NotImplementedError) and where:
+    if isinstance(root, NotImplementedError) and where and str(where[-1]["source"]).startswith("raise"):
         return {**reply, "status": "not started"}
     if isinstance(root, (MemoryError, torch.OutOfMemoryError)) or any(t in text for t in _OUT_OF_MEMORY):
         return {**reply, "status": "out of memory"}
@@ -444,7 +455,8 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         except BaseException as error:  # whatever a submission raises, the examiner hears of it
             reply = explain(error, worker.folder)
             linecache.clearcache()
-        sys.stdout.flush()
-        channel.send(reply)
+        with contextlib.suppress(Exception):  # a submission may have closed or replaced it
+            sys.stdout.flush()
+        channel.send({**reply, "ticket": message["ticket"]})
         if reply.get("fatal"):
             return

@@ -1,0 +1,94 @@
+"""Whether a kernel is a kernel: what the body of an interpreted one may name.
+
+An interpreted kernel is a Python function, so its body could call torch or NumPy, or reach into the interpreter's
+arrays, and behave otherwise where it is compiled. What a compiler would accept is all that it may name: the language,
+other kernels, constants.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import enum
+import os
+import types
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
+
+_MODULES = ("triton", "math")
+_BUILTINS = frozenset(
+    "abs min max range len int float bool str print isinstance getattr hasattr tuple list sum zip enumerate".split()
+)
+_CONSTANTS = (int, float, str, bytes, type(None), tl.constexpr, tl.dtype, enum.Enum)
+# Where the interpreter keeps its NumPy arrays.
+_INTERNALS = frozenset(("handle",))
+
+
+def offence(kernel: Any, folder: str, seen: set[int] | None = None) -> str | None:
+    """Why the body of `kernel` (or of one that it calls) is no kernel, or None. `folder` is the submission's."""
+    seen = set() if seen is None else seen
+    function = getattr(kernel, "fn", None)
+    code = getattr(function, "__code__", None)
+    if code is None or id(code) in seen or not code.co_filename.startswith(folder):
+        return None
+    seen.add(id(code))
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
+    owner: Any = None  # the submission's module whose attribute comes next
+    for step in _steps(code):
+        name = step.argval
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
+            if name in _INTERNALS or (name.startswith("_") and not name.startswith("__")):
+                return f"kernel {function.__name__} uses `.{name}`, which no compiled kernel has"
+            if owner is None:
+                continue
+            value, owner = getattr(owner, name, None), None
+        elif step.opname == "LOAD_GLOBAL" or step.opname == "LOAD_NAME":
+            value, owner = function.__globals__.get(name, getattr(builtins, name, None)), None
+        elif step.opname == "LOAD_DEREF" and name in cells:
+            try:
+                value, owner = cells[name].cell_contents, None
+            except ValueError:
+                continue
+        else:
+            owner = None
+            continue
+        if isinstance(value, types.ModuleType) and str(getattr(value, "__file__", "")).startswith(folder):
+            owner = value
+            continue
+        if isinstance(value, (InterpretedFunction, JITFunction)) or type(value).__name__ == "ConstexprFunction":
+            found = offence(value, folder, seen)
+            if found is not None:
+                return found
+        elif not _compilable(name, value):
+            what = f"the module {value.__name__}" if isinstance(value, types.ModuleType) else f"`{name}`"
+            return f"kernel {function.__name__} uses {what}, which no compiled kernel can"
+    return None
+
+
+def _steps(code: types.CodeType) -> Any:
+    """The instructions, also of comprehensions and inner functions."""
+    yield from dis.get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _steps(constant)
+
+
+def _compilable(name: str, value: Any) -> bool:
+    if isinstance(value, _CONSTANTS):
+        return True
+    if isinstance(value, (tuple, list, dict)):
+        return all(_compilable(name, v) for v in (value.values() if isinstance(value, dict) else value))
+    if isinstance(value, types.ModuleType):
+        return value.__name__.split(".")[0] in _MODULES
+    module = str(getattr(value, "__module__", "") or "").split(".")[0]
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__name__ in _BUILTINS or module == "math"
+    if isinstance(value, types.FunctionType):
+        return module == triton.__name__ and f"{os.sep}triton{os.sep}" in value.__code__.co_filename
+    if isinstance(value, type):
+        return module not in ("torch", "numpy", "ctypes", "os", "sys")
+    return module == triton.__name__ or type(value).__module__.split(".")[0] == triton.__name__
