@@ -8,8 +8,21 @@ import torch
 from hypothesis import assume
 
 from harness.examiner.trial import Wrong
-from harness.grading import Drawn, F, Focus, Grader, I, TensorGrader, arguments, bounds, case, check, law
-from harness.grading import normal_data, tensor
+from harness.grading import (
+    Drawn,
+    F,
+    Focus,
+    Grader,
+    I,
+    TensorGrader,
+    arguments,
+    bounds,
+    case,
+    check,
+    law,
+    normal_data,
+    tensor,
+)
 
 
 def refuses(trial, drawn):
@@ -290,7 +303,7 @@ def placed(trial, drawn):
 
 def _limits(registers_per_thread, shared_bytes, warps, hw):
     """What one resource alone would allow, for the message: every other one is made ample."""
-    ample = {key: 10**6 for key in ("max_blocks", "max_warps", "max_threads", "registers", "shared")}
+    ample = dict.fromkeys(("max_blocks", "max_warps", "max_threads", "registers", "shared"), 10 ** 6)
     ample |= {"registers": 10**9, "shared": 10**9, "max_blocks": 200}
     words = {"registers": "registers", "shared": "shared memory", "max_warps": "warps", "max_threads": "threads"}
     alone = []

@@ -16,8 +16,25 @@ import torch
 
 from harness.examiner.trial import Wrong
 from harness.grading import (
-    Check, Drawn, F, Focus, Grader, I, Part, TensorGrader, arguments, booleans, bounds, case, check, index_into, integers,
-    law, mask, normal_data, tensor,
+    Check,
+    Drawn,
+    F,
+    Focus,
+    Grader,
+    I,
+    Part,
+    TensorGrader,
+    arguments,
+    booleans,
+    bounds,
+    case,
+    check,
+    index_into,
+    integers,
+    law,
+    mask,
+    normal_data,
+    tensor,
 )  # fmt: skip
 from harness.status import Status
 

@@ -22,7 +22,7 @@ class CheckResult:
     counterexample: dict[str, Any] = field(default_factory=dict)
     replay: str = ""
     duration_s: float = 0.0
-    margin: float = 0.0  # largest share of the error bound that a right element used; not part of the document
+    margin: float = 0.0  # largest error in units of its bound (above 1: wrong); not part of the document
     output: str = ""  # what the submission printed; not part of the document
 
     @property

@@ -7,7 +7,6 @@ import secrets
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 

@@ -57,7 +57,7 @@ def equally(got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:
 
 
 def within(got: torch.Tensor, expected: torch.Tensor, tolerance: torch.Tensor) -> tuple[Mismatch | None, float]:
-    """Elementwise |got - expected| <= tolerance; also the largest share of the tolerance that was used.
+    """Elementwise |got - expected| <= tolerance; also the largest error in units of the tolerance.
 
     NaN matches only NaN, an infinity only the same infinity. Where rounding the oracle to the output's format may
     overflow, the infinity and the largest finite number are both right.
@@ -72,8 +72,8 @@ def within(got: torch.Tensor, expected: torch.Tensor, tolerance: torch.Tensor) -
     to_infinity = overflows & value.isinf() & (value.sign() == reached.sign())
     to_largest = reached.isfinite() & (reached.abs() > limit) & (value.abs() == limit) & (value.sign() == reached.sign())
     ok = near | (value == reached) | (value.isnan() & reached.isnan()) | to_infinity | to_largest
-    usable = near & (error > 0) & tolerance.isfinite()
-    used = float((error[usable] / tolerance[usable]).max()) if bool(usable.any()) else 0.0
+    counted = (error > 0) & error.isfinite() & (tolerance > 0) & tolerance.isfinite() & ~to_largest
+    used = float((error[counted] / tolerance[counted]).max()) if bool(counted.any()) else 0.0
     return (_mismatch(~ok, expected, got, tolerance) if not bool(ok.all()) else None), used
 
 

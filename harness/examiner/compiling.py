@@ -12,7 +12,6 @@ import hypothesis
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase
 
-from harness.course import Exercise
 from harness.examiner.trial import Wrong, raise_reply
 from harness.examiner.warm import Park, WorkerDied
 from harness.grading.grader import Grader

@@ -20,7 +20,18 @@ from harness.grading.domain import (
     sprinkle,
     tensor,
 )
-from harness.grading.grader import Case, Check, Grader, Part, TensorGrader, booleans, case, check, integers, law
+from harness.grading.grader import (
+    Case,
+    Check,
+    Grader,
+    Part,
+    TensorGrader,
+    booleans,
+    case,
+    check,
+    integers,
+    law,
+)
 from harness.grading.grader import normal as normal_data
 
 __all__ = [

@@ -421,7 +421,7 @@ def empty(domain: Arguments, *, gpu: bool) -> list[Focus]:
         else:
             parts.append(Focus(f"{name} = 0", (1, 2, 3, 16, 33), force={name: (0,)}))
     if len(names) > 1:
-        parts.append(Focus("all sizes 0", (0,), force={n: (0,) for n in names}))
+        parts.append(Focus("all sizes 0", (0,), force=dict.fromkeys(names, (0,))))
     return parts
 
 

@@ -29,16 +29,15 @@ from harness.worker.memory import Guarded, poison_byte
 
 # Creating memory, or a constant in it: no data of an input enters.
 FACTORIES = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros ones "
-    "ones_like new_ones full full_like new_full scalar_tensor arange eye".split()
+    ["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor", "arange", "eye"]
 )
-EMPTIES = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
-FILLS = frozenset("fill_ zero_ resize_ set_".split())
+EMPTIES = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"])
+FILLS = frozenset(["fill_", "zero_", "resize_", "set_"])
 # Moving data from one place to another, changing at most its dtype.
 MOVES = frozenset(
-    "copy_ _to_copy clone contiguous to lift_fresh lift_fresh_copy detach _reshape_copy _copy_from".split()
+    ["copy_", "_to_copy", "clone", "contiguous", "to", "lift_fresh", "lift_fresh_copy", "detach", "_reshape_copy", "_copy_from"]
 )
-READS = frozenset("_local_scalar_dense item is_nonzero equal is_same_size record_stream".split())
+READS = frozenset(["_local_scalar_dense", "item", "is_nonzero", "equal", "is_same_size", "record_stream"])
 # What a host may read of an input that is not meant to be read there (a scale, a flag), in elements a call.
 HOST_READS = 16
 # What a call may put into tensors from Python: tables of sizes, pointers, constants; in elements.

@@ -21,7 +21,7 @@ from triton.runtime.jit import JITFunction
 
 _MODULES = ("triton", "math")
 _BUILTINS = frozenset(
-    "abs min max range len int float bool str print isinstance getattr hasattr tuple list sum zip enumerate".split()
+    ["abs", "min", "max", "range", "len", "int", "float", "bool", "str", "print", "isinstance", "getattr", "hasattr", "tuple", "list", "sum", "zip", "enumerate"]
 )
 _CONSTANTS = (int, float, str, bytes, type(None), tl.constexpr, tl.dtype, enum.Enum)
 # Where the interpreter keeps its NumPy arrays.

@@ -24,7 +24,7 @@ def _warm(mode: str) -> dict[str, Any]:
     """The imports that every worker needs; returns what the examiner should know (versions, the probe's findings)."""
     import torch
     import triton
-    import triton.language  # noqa: F401
+    import triton.language
 
     torch.set_num_threads(1)
     torch.empty(1).fill_(0).sum().item()

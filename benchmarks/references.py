@@ -1,0 +1,75 @@
+"""Grade every reference on a GPU and write docs/calibration.md: ratio, times, threshold, stretch.
+
+    python -m benchmarks.references [TARGET] [--out FOLDER]
+
+The rows are made from the result document of `grade TARGET --from reference --device cuda`, so the table says what the
+command says. Run it on the GPU that the thresholds are set for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def graded(target: str) -> tuple[dict, float]:
+    """The result document of the references, and the wall time of the command in seconds."""
+    started = time.monotonic()
+    command = [sys.executable, "-m", "harness", target, "--from", "reference", "--device", "cuda", "--json", "-"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    return json.loads(done.stdout), time.monotonic() - started
+
+
+def table(document: dict) -> list[str]:
+    """Markdown rows, one a timed case."""
+    rows = [
+        "| exercise | case | reference ms | baseline | baseline ms | ratio | threshold | stretch |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for exercise in document["exercises"]:
+        speed = exercise["performance"]
+        for case in speed["cases"]:
+            stretch = speed["stretch"] if speed["stretch"] is not None else ""
+            rows.append(
+                f"| {exercise['id']} | {case['shape']} | {case['time_ms']:.4f} | {speed['baseline']} "
+                f"| {case['baseline_ms']:.4f} | {case['ratio']:.3f} | {speed['threshold']} | {stretch} |"
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", nargs="?", default="all")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    options = parser.parse_args()
+    document, wall = graded(options.target)
+    machine = document["environment"]
+    statuses = ", ".join(f"{e['id']} {e['status']}" for e in document["exercises"] if e["status"] != "passed") or "all passed"
+    lines = [
+        "# Calibration",
+        "",
+        f"`grade {options.target} --from reference --device cuda` on one {machine['gpu']} (driver {machine['driver']}, "
+        f"torch {machine['torch']}, Triton {machine['triton']}, Python {machine['python']}, sandbox {machine['sandbox']}): "
+        f"{document['score']} of {document['max_score']} points, {statuses}, {wall:.0f} s of wall time.",
+        "",
+        "The ratio is the baseline's time over the reference's, the median of interleaved pairs with a cold L2 and new values "
+        "every pair; an exercise with several cases is judged by their geometric mean. A threshold is at most 0.9 of what the "
+        "reference reaches, and the seed's own figures are never lowered.",
+        "",
+        *table(document),
+        "",
+    ]
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "calibration.md").write_text("\n".join(lines), encoding="utf-8")
+    (options.out / "calibration.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
