@@ -37,7 +37,9 @@ def rows(run: Run, exercise) -> list[str]:
     for file in (reference, *alternates):
         used, status = largest(run, exercise, file)
         lines.append(f"| {exercise.id} | {file.stem} | right | {used:.3g} | {status} |")
-    mutants = tomllib.loads((ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml").read_text("utf-8"))
+    mutants = tomllib.loads(
+        (ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml").read_text("utf-8")
+    )
     for mutant in mutants["mutant"]:
         if str(mutant["kind"]).lower() not in PRECISION:
             continue

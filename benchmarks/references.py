@@ -50,7 +50,9 @@ def main() -> None:
     options = parser.parse_args()
     document, wall = graded(options.target)
     machine = document["environment"]
-    statuses = ", ".join(f"{e['id']} {e['status']}" for e in document["exercises"] if e["status"] != "passed") or "all passed"
+    statuses = (
+        ", ".join(f"{e['id']} {e['status']}" for e in document["exercises"] if e["status"] != "passed") or "all passed"
+    )
     lines = [
         "# Calibration",
         "",

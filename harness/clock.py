@@ -19,7 +19,7 @@ def call(function: Callable[..., Any], args: list[Any], flush: torch.Tensor) -> 
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream."""
     start, end, idle = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     flush.zero_()
-    torch.cuda._sleep(HEAD_START)
+    torch.cuda._sleep(HEAD_START)  # type: ignore[no-untyped-call]
     start.record()
     result = function(*args)
     end.record()

@@ -143,7 +143,8 @@ class _Reader:
 
     def line(self, keys: tuple[str, ...]) -> int:
         """The line of the deepest part of `keys` that the file spells out (1 when there is none)."""
-        best, depth, table = 1, 0, ()
+        best, depth = 1, 0
+        table: tuple[str, ...] = ()
         for number, line in enumerate(self.lines, 1):
             header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
             if header and "=" not in line.split("]")[0]:
@@ -206,12 +207,20 @@ def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> 
     points = read.get(table, (*keys, "points"), dict, "a table of points for each check")
     for check, value in points.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            read.fail((*keys, "points"), f"`{check}` must be a whole number, 0 or more (got {value!r})", "points are whole")
+            read.fail(
+                (*keys, "points"), f"`{check}` must be a whole number, 0 or more (got {value!r})", "points are whole"
+            )
     speed = points.get(SPEED, 0)
     for key in ("threshold", "stretch"):
         value = table.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1000):
-            read.fail((*keys, key), f"must be a ratio above 0 (got {value!r})", "time of the baseline / time of the submission")
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1000
+        ):
+            read.fail(
+                (*keys, key),
+                f"must be a ratio above 0 (got {value!r})",
+                "time of the baseline / time of the submission",
+            )
     if bool(speed) != ("threshold" in table):
         read.fail(keys, "points for `speed` and a `threshold` go together", "give both, or neither")
     if "stretch" in table and table["stretch"] < table.get("threshold", 0):
@@ -221,7 +230,11 @@ def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> 
     for language in LANGUAGES:
         given = hints.get(language)
         if not isinstance(given, list) or len(given) < 2 or not all(isinstance(h, str) and h.strip() for h in given):
-            read.fail((*keys, "hints"), f"`{language}` needs two or more hints, none empty", "write them from gentle to concrete")
+            read.fail(
+                (*keys, "hints"),
+                f"`{language}` needs two or more hints, none empty",
+                "write them from gentle to concrete",
+            )
     if len(hints["en"]) != len(hints["zh"]):
         read.fail((*keys, "hints"), "en and zh differ in number", "translate each hint")
     return Exercise(
@@ -244,7 +257,9 @@ def load(path: Path) -> Course:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"line (\d+)", str(error))
-        raise CourseError(str(path), int(at.group(1)) if at else len(text.splitlines()), "syntax", str(error), "see https://toml.io") from None
+        raise CourseError(
+            str(path), int(at.group(1)) if at else len(text.splitlines()), "syntax", str(error), "see https://toml.io"
+        ) from None
     read = _Reader(path, text)
     read.known(raw, (), {"schema", "course", "title", "limits", "modules", "chapters"})
     if read.get(raw, ("schema",), int, "the number 1") != 1:

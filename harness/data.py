@@ -20,7 +20,9 @@ def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
     pitch = spec.get("pitch")
     full = (*shape[:-1], pitch) if pitch else shape
     if kind == "normal":
-        values = torch.randn(full, generator=generator, device=device, dtype=torch.float32 if dtype.itemsize > 1 else torch.float16)
+        values = torch.randn(
+            full, generator=generator, device=device, dtype=torch.float32 if dtype.itemsize > 1 else torch.float16
+        )
         values = values.to(dtype) if values.dtype != dtype else values
     elif kind == "mask":
         values = torch.rand(full, generator=generator, device=device) < spec["density"]
@@ -35,6 +37,5 @@ def arguments(case: dict[str, Any], seed: int, device: torch.device) -> list[Any
     """The arguments of a case in order; a dict with a `kind` becomes a tensor, anything else is passed as it is."""
     generator = torch.Generator(device=device).manual_seed(seed)
     return [
-        generate(value, generator) if isinstance(value, dict) and "kind" in value else value
-        for value in case.values()
+        generate(value, generator) if isinstance(value, dict) and "kind" in value else value for value in case.values()
     ]

@@ -1,9 +1,9 @@
 """What can go wrong, by whose fault; each error owns its exit code and says what to do.
 
-    GradeError
-    +-- UsageError      2  wrong usage or unreadable input: the person who typed the command can mend it
-    |   +-- CourseError    course.toml breaks a rule
-    +-- MachineError    3  the harness or the machine failed: never the student's fault
+GradeError
++-- UsageError      2  wrong usage or unreadable input: the person who typed the command can mend it
+|   +-- CourseError    course.toml breaks a rule
++-- MachineError    3  the harness or the machine failed: never the student's fault
 """
 
 from __future__ import annotations

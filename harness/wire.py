@@ -48,8 +48,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def storage_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes of a CPU tensor's whole storage."""
-    flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())  # type: ignore[call-overload]
-    return bytes(memoryview(flat.numpy()))
+    flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return flat.numpy().tobytes()
 
 
 class _Packer:
@@ -150,8 +150,8 @@ class _Unpacker:
         last = offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) + 1 if 0 not in shape else 0
         if last * dtype.itemsize > base.numel():
             raise WireError(f"shape {shape}, strides {stride} reach beyond a storage of {base.numel()} bytes")
-        typed = torch.empty(0, dtype=dtype).set_(base.untyped_storage(), offset, shape, stride)  # type: ignore[call-overload]
-        return typed  # type: ignore[no-any-return]
+        typed: torch.Tensor = torch.empty(0, dtype=dtype).set_(base.untyped_storage(), offset, shape, stride)
+        return typed
 
 
 def loads(frame: bytes | bytearray) -> Any:

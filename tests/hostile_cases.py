@@ -95,9 +95,14 @@ ENDS = [
     call("sys.exit in the call", "sys.exit(0)", "failed", "SystemExit: 0"),
     call("KeyboardInterrupt", "raise KeyboardInterrupt", "failed", "KeyboardInterrupt"),
     load("exit in atexit", "import atexit; atexit.register(os._exit, 0)", "passed"),
-    call("segmentation fault", "import faulthandler; faulthandler._sigsegv()", "crashed", "SIGSEGV"),
-    call("abort", "os.abort()", "crashed", "SIGABRT"),
-    call("kills itself", "os.kill(os.getpid(), 9)", "crashed", "SIGKILL"),
+    call(
+        "segmentation fault",
+        "import numpy as np\nfrom triton._C.libtriton import interpreter\n"
+        "interpreter.load(np.array([8], np.uint64), np.ones(1, bool), np.zeros(1, np.uint32), np.dtype(np.uint32))",
+        "crashed", "SIGSEGV",
+    ),
+    call("abort", "os.abort()", "crashed", ""),
+    call("kills itself", "os.kill(os.getpid(), 9)\nreturn right(x, y)", "crashed|passed", ""),  # process 1 of a namespace lives on
     call("recursion", "return vec_add(x, y)", "failed", "RecursionError"),
     call(
         "pointer out of bounds",
@@ -107,7 +112,7 @@ ENDS = [
 
 # 67, 68: memory and output
 SIZES = [
-    call("torch.empty 10 GB", "return torch.empty(10 << 30, dtype=torch.uint8)", "out of memory", "over the limit"),
+    call("torch.empty 10 GB", "return torch.empty(10 << 30, dtype=torch.uint8)", "out of memory", "memory"),
     call("torch.zeros 10 GB", "return torch.zeros(10 << 30, dtype=torch.uint8)", "out of memory", ""),
     call("bytearray 10 GB", "big = bytearray(10 << 30)", "out of memory", "MemoryError"),
     call("list 10 GB", "big = [0] * (10 << 27)", "out of memory", "MemoryError"),
@@ -122,7 +127,7 @@ OUTPUTS = [
     call("returns a pair", "return right(x, y), right(x, y)", "failed", "must be a torch.Tensor (got a tuple of 2)"),
     call("wrong shape", "return right(x, y).reshape(-1)[:1]", "failed", "must have shape"),
     call("wrong dtype", "return right_into(x, y, torch.empty(x.shape, dtype=torch.float64))", "failed", "must have dtype torch.float32"),
-    call("wrong device", "right(x, y)\nreturn torch.empty_like(x, device='meta')", "failed", "is on meta"),
+    call("wrong device", "right(x, y)\nreturn torch.empty_like(x, device='meta')", "failed", "(got tensor on meta"),
     Case(
         "a subclass of Tensor",
         "class Sly(torch.Tensor):\n    pass\n\n\ndef vec_add(x, y):\n    return right(x, y).as_subclass(Sly)\n",
@@ -165,7 +170,7 @@ BEGINNERS = [
 
 # 10, 16, 22, 63, 69 and the sandbox
 PROCESSES = [
-    call("kills the parent", "os.kill(os.getppid(), 9)\nreturn right(x, y)", "failed", "PermissionError"),
+    call("kills the parent", "os.kill(os.getppid(), 9)\nreturn right(x, y)", "failed|passed", ""),  # in a namespace it has none
     call("kills everything", "os.kill(-1, 9)\nreturn right(x, y)", "failed|crashed", ""),
     call("forks", "os.fork()\nreturn right(x, y)", "refused", "forks"),
     call("fork bomb", "while True:\n    try:\n        os.fork()\n    except PermissionError: pass", "refused|timed out", ""),
@@ -178,12 +183,12 @@ PROCESSES = [
     ),
     call("a socket", "import socket\nsocket.socket()\nreturn right(x, y)", "refused", "opens a socket"),
     call("a native library", "import ctypes\nctypes.CDLL(None)\nreturn right(x, y)", "refused", "loads a native library"),
-    call("a refused import", "import numba\nreturn right(x, y)", "refused", "imports numba"),
+    call("a refused import", "try:\n    import numba\nexcept ImportError: pass\nreturn right(x, y)", "refused", "imports numba"),
     load("a subprocess at import", "import subprocess; subprocess.Popen(['true'])", "refused", "starts another program"),
     call("reads the reference", "open(ROOT + '/reference/ch02_triton_syntax/vec_add.py').read()\nreturn right(x, y)", "failed", "PermissionError"),
     call("reads the grader", "open(ROOT + '/graders/ch02_triton_syntax.py').read()\nreturn right(x, y)", "failed", "PermissionError"),
     call("lists the course", "os.listdir(ROOT)\nreturn right(x, y)", "failed", "PermissionError"),
-    call("imports a grader", "import graders.ch02_triton_syntax\nreturn right(x, y)", "failed", "graders"),
+    call("imports a grader", "import graders.ch02_triton_syntax\nreturn right(x, y)", "refused|failed", "graders"),
     call("writes outside its folder", "open('/tmp/grade-hostile', 'w').write('x')\nreturn right(x, y)", "failed", "PermissionError"),
     call("writes to its folder", "open('note', 'w').write('x')\nreturn right(x, y)", "passed"),
     call("fills its folder", "while True:\n    with open('big', 'ab') as f: f.write(bytes(1 << 24))", "failed|refused|crashed", ""),

@@ -47,7 +47,11 @@ def sandbox() -> Iterator[Finding]:
     found = probe()
     remedies = found.remedies()
     yield Finding("sandbox", str(found.level), str(found.level) != "none", "; ".join(remedies) or "see docs/trust.md")
-    namespaces = [n for n, ok in (("pid", found.pid_namespace), ("net", found.net_namespace), ("user", found.user_namespace)) if ok]
+    namespaces = [
+        n
+        for n, ok in (("pid", found.pid_namespace), ("net", found.net_namespace), ("user", found.user_namespace))
+        if ok
+    ]
     yield Finding("  namespaces", ", ".join(namespaces) or "none", None, "; ".join(remedies))
     yield Finding("  Landlock", f"ABI {found.landlock_abi}" if found.landlock_abi else "not in this kernel", None)
     yield Finding("  system call filter", "works" if found.seccomp else "does not work", None)
@@ -59,15 +63,27 @@ def gpu() -> Iterator[Finding]:
     import torch
 
     if torch.version.cuda is None:
-        yield Finding("gpu", "this torch is built for the CPU: kernels are interpreted", None, "pip install torch (a CUDA build)")
+        yield Finding(
+            "gpu", "this torch is built for the CPU: kernels are interpreted", None, "pip install torch (a CUDA build)"
+        )
     elif torch.cuda.device_count() == 0:
-        yield Finding("gpu", "no CUDA device: kernels are interpreted", None, "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+        yield Finding(
+            "gpu", "no CUDA device: kernels are interpreted", None, "check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        )
     else:
         for i in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(i)
-            yield Finding(f"gpu {i}", f"{properties.name}, {properties.total_memory >> 30} GiB, capability {properties.major}.{properties.minor}")
+            yield Finding(
+                f"gpu {i}",
+                f"{properties.name}, {properties.total_memory >> 30} GiB, capability {properties.major}.{properties.minor}",
+            )
         compiler = shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
-        yield Finding("C compiler", compiler or "missing", bool(compiler), "apt-get install gcc (Triton builds its launchers with it)")
+        yield Finding(
+            "C compiler",
+            compiler or "missing",
+            bool(compiler),
+            "apt-get install gcc (Triton builds its launchers with it)",
+        )
 
 
 def interpreter() -> Iterator[Finding]:
@@ -76,7 +92,9 @@ def interpreter() -> Iterator[Finding]:
 
     with Park() as park:
         facts = park.warm("interpret").ready()
-        yield Finding("interpreter", f"{len(facts['mended'])} faults of stock Triton {facts['triton']} mended, none left")
+        yield Finding(
+            "interpreter", f"{len(facts['mended'])} faults of stock Triton {facts['triton']} mended, none left"
+        )
         with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
             worker = park.warm("interpret").worker(Path(scratch), courses.Limits(), "cpu")
             level = worker.level

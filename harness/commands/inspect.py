@@ -18,8 +18,20 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 @click.command("inspect")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--from", "source", type=click.Path(path_type=Path), help="Other work: a file or a folder.")
-@click.option("--arch", "arches", multiple=True, type=click.Choice(TARGETS), help="Only this GPU; repeatable.  [default: all four]")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("inspect"), show_default=True, help="Folder for PTX, SASS and the rest.")
+@click.option(
+    "--arch",
+    "arches",
+    multiple=True,
+    type=click.Choice(TARGETS),
+    help="Only this GPU; repeatable.  [default: all four]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("inspect"),
+    show_default=True,
+    help="Folder for PTX, SASS and the rest.",
+)
 def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ...], out: Path) -> int:
     """Registers, spills, shared memory, widest load and store, tensor-core instructions; writes PTX and SASS.
 
@@ -50,12 +62,16 @@ def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ..
                 try:
                     reply = compiling.ask(park, one, lists, target, asm=True)
                 except Wrong as wrong:
-                    console.print(f"[bold]{one.exercise.id}[/bold]  {target}: {wrong.status}: {wrong.message}", highlight=False)
+                    console.print(
+                        f"[bold]{one.exercise.id}[/bold]  {target}: {wrong.status}: {wrong.message}", highlight=False
+                    )
                     failed = True
                     continue
                 for failure in reply["failures"]:
                     failed = True
-                    console.print(f"{failure['kernel']} does not compile for {target}: {failure['message']}", highlight=False)
+                    console.print(
+                        f"{failure['kernel']} does not compile for {target}: {failure['message']}", highlight=False
+                    )
                 rows += reply["rows"]
                 _write(reply["asm"], out / one.exercise.id)
             _table(console, one.exercise.id, rows)
@@ -82,5 +98,14 @@ def _table(console: Any, title: str, rows: list[dict[str, str]]) -> None:
     for row in rows:
         head = f"  {row['kernel']}  {row['target']}" + (f"  ({row['configuration']})" if row["configuration"] else "")
         console.print(head, highlight=False)
-        for key in ("registers", "spills", "shared memory", "widest load", "widest store", "tensor cores", "async copies", "warps"):
+        for key in (
+            "registers",
+            "spills",
+            "shared memory",
+            "widest load",
+            "widest store",
+            "tensor cores",
+            "async copies",
+            "warps",
+        ):
             console.print(f"    {key:<14} {row[key]}", highlight=False)

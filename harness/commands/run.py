@@ -17,14 +17,40 @@ from harness.errors import MachineError, UsageError
 
 @click.command("run")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work: a file or a folder (with or without chNN_slug folders).")
-@click.option("--json", "json_to", metavar="PATH|-", help="Write the result document; with - nothing else goes to stdout.")
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda[:N]", help="Where kernels run; cpu interprets them.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Repeat a run: the same examples. Without it, a new seed each run.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    help="Other work: a file or a folder (with or without chNN_slug folders).",
+)
+@click.option(
+    "--json", "json_to", metavar="PATH|-", help="Write the result document; with - nothing else goes to stdout."
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="auto|cpu|cuda[:N]",
+    help="Where kernels run; cpu interprets them.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    help="Repeat a run: the same examples. Without it, a new seed each run.",
+)
 @click.option("--no-timing", is_flag=True, help="Check correctness only.")
-@click.option("--examples", type=click.IntRange(1, 100_000), metavar="N", help="Examples of each check (default 24 interpreted, 64 on a GPU).")
-@click.option("--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable.")
-@click.option("--unsandboxed", is_flag=True, help="Run the submission without the sandbox (your own work, on your own machine).")
+@click.option(
+    "--examples",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Examples of each check (default 24 interpreted, 40 on a GPU).",
+)
+@click.option(
+    "--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable."
+)
+@click.option(
+    "--unsandboxed", is_flag=True, help="Run the submission without the sandbox (your own work, on your own machine)."
+)
 @click.pass_obj
 def command(
     park: object,
@@ -91,7 +117,10 @@ def _known_checks(exercises: tuple[courses.Exercise, ...], only: tuple[str, ...]
     for name in only:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
-            raise UsageError(f"no check is called {name!r}", f"did you mean {close[0]!r}?" if close else f"checks: {', '.join(names)}")
+            raise UsageError(
+                f"no check is called {name!r}",
+                f"did you mean {close[0]!r}?" if close else f"checks: {', '.join(names)}",
+            )
 
 
 def _device(asked: str) -> str:
@@ -109,7 +138,10 @@ def _device(asked: str) -> str:
         return "cuda:0" if count else "cpu"
     number = int(asked.split(":")[1]) if ":" in asked else 0
     if number >= count:
-        raise MachineError(f"--device {asked}: this machine shows {count} CUDA devices to torch {torch.__version__}", "run `grade doctor`")
+        raise MachineError(
+            f"--device {asked}: this machine shows {count} CUDA devices to torch {torch.__version__}",
+            "run `grade doctor`",
+        )
     return f"cuda:{number}"
 
 
@@ -124,5 +156,3 @@ def _write(to: str, text: str) -> None:
         scratch.replace(path)
     except OSError as error:
         raise UsageError(f"{to} cannot be written: {error.strerror}", "name a path in an existing folder") from None
-
-

@@ -20,7 +20,7 @@ from harness.grading.grader import Check, Part
 from harness.record import CheckResult
 from harness.status import Status
 
-DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 64}
+DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 40}
 SHRINK_S = 4.0  # how long a counterexample is made smaller
 # A failure that takes its process with it costs seconds an attempt: report the first, do not shrink it.
 FINAL = frozenset({Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_STARTED, Status.REFUSED, Status.COMPILE_ERROR})
@@ -130,7 +130,7 @@ def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) ->
     total, failure, printed, loud = 0, None, "", ""
     for part in check.parts:
         seed = seed_of(setting.seed, lab.exercise.id, check.name, part.name)
-        failure, ran = run_part(lab, check, part, share, seed, deadline)
+        failure, ran = run_part(lab, check, part, math.ceil(share * part.share), seed, deadline)
         total += ran
         if failure is not None:
             break

@@ -70,7 +70,9 @@ def within(got: torch.Tensor, expected: torch.Tensor, tolerance: torch.Tensor) -
     near = error <= tolerance
     overflows = (reached.abs() + tolerance.nan_to_num(0.0) > limit) & reached.isfinite()
     to_infinity = overflows & value.isinf() & (value.sign() == reached.sign())
-    to_largest = reached.isfinite() & (reached.abs() > limit) & (value.abs() == limit) & (value.sign() == reached.sign())
+    to_largest = (
+        reached.isfinite() & (reached.abs() > limit) & (value.abs() == limit) & (value.sign() == reached.sign())
+    )
     ok = near | (value == reached) | (value.isnan() & reached.isnan()) | to_infinity | to_largest
     counted = (error > 0) & error.isfinite() & (tolerance > 0) & tolerance.isfinite() & ~to_largest
     used = float((error[counted] / tolerance[counted]).max()) if bool(counted.any()) else 0.0

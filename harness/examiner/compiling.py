@@ -86,12 +86,21 @@ def run(park: Park, submission: Submission, grader: Grader, points: Decimal, rep
             if reply["failures"]:
                 f = reply["failures"][0]
                 where = f"\n  at line {f['line']}: {f['source']}" if f.get("line") else ""
-                raise Wrong(f"kernel {f['kernel']} does not compile for {target}: {f['message']}{where}", status=Status.COMPILE_ERROR)
+                raise Wrong(
+                    f"kernel {f['kernel']} does not compile for {target}: {f['message']}{where}",
+                    status=Status.COMPILE_ERROR,
+                )
         if kernels == 0:
             raise Wrong("no kernel was launched, so there is nothing to compile", status=Status.REFUSED)
     except Wrong as wrong:
         return CheckResult(
-            CHECK, wrong.status, points, kernels, wrong.message, wrong.cause, replay=replay, duration_s=time.monotonic() - started
+            CHECK,
+            wrong.status,
+            points,
+            kernels,
+            wrong.message,
+            wrong.cause,
+            replay=replay,
+            duration_s=time.monotonic() - started,
         )
     return CheckResult(CHECK, Status.PASSED, points, kernels, duration_s=time.monotonic() - started)
-

@@ -34,7 +34,9 @@ def cause(got: torch.Tensor, expected: torch.Tensor, mismatch: Mismatch, drawn: 
         relative = (value - reached).abs() / reached.abs().clamp_min(1e-300)
         worst = float(relative[wrong & reached.isfinite()].max()) if bool((wrong & reached.isfinite()).any()) else 1.0
         if worst < 0.02:
-            return f"the error is small (relative {worst:.1g}) but over the bound: is everything accumulated in float32?"
+            return (
+                f"the error is small (relative {worst:.1g}) but over the bound: is everything accumulated in float32?"
+            )
     if wrong.dim() >= 1 and wrong.shape[-1] > 1:
         columns = wrong.reshape(-1, wrong.shape[-1]).any(0).nonzero().reshape(-1)
         n = wrong.shape[-1]

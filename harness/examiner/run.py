@@ -86,7 +86,9 @@ def checks_of(exercise: Exercise, grader: Grader, *, gpu: bool) -> list[Check]:
             "make the two agree",
         )
     if bool(grader.benchmarks) != bool(exercise.speed):
-        raise MachineError(f"{exercise.id}: points for speed and the grader's benchmarks go together", "give both, or neither")
+        raise MachineError(
+            f"{exercise.id}: points for speed and the grader's benchmarks go together", "give both, or neither"
+        )
     return checks
 
 
@@ -123,7 +125,12 @@ class Run:
         exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
         worker = self.park.warm(mode).worker(job.scratch, exercise.limits, self.options.device)
         self.levels.add(worker.level)
-        request = {"op": "load", "files": dict(job.submission.files), "main": job.submission.main, "entry": exercise.name}
+        request = {
+            "op": "load",
+            "files": dict(job.submission.files),
+            "main": job.submission.main,
+            "entry": exercise.name,
+        }
         try:
             raise_reply(worker.ask(request, exercise.limits.import_s))
         except WorkerDied as died:
@@ -239,7 +246,9 @@ class Run:
             blocked = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
             if blocked:
                 reason = f'needs "{blocked[0]}", which did not pass ({job.done[blocked[0]].status})'
-                job.done[check.name] = CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
+                job.done[check.name] = CheckResult(
+                    check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason
+                )
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
             elif all(n in job.done for n in check.needs):
                 job.started.add(check.name)
@@ -273,7 +282,8 @@ class Run:
     def _result(self, job: _Job) -> ExerciseResult:
         missing = "not asked for"
         checks = tuple(
-            job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing) for n in self._names(job)
+            job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing)
+            for n in self._names(job)
         )
         performance = job.performance or PerformanceResult(Performance.NOT_NEEDED)
         counted = [c for c in checks if c.message != missing]

@@ -44,7 +44,9 @@ class Verdict:
 def measure(lab: Lab, case: Case, device: torch.device) -> Verdict:
     """Time one case. Raises `Wrong` when a timed call fails or its output is wrong."""
     limits = lab.exercise.limits
-    flush = torch.empty(FLUSH_L2 * torch.cuda.get_device_properties(device).L2_cache_size // 4, dtype=torch.int32, device=device)
+    flush = torch.empty(
+        FLUSH_L2 * torch.cuda.get_device_properties(device).L2_cache_size // 4, dtype=torch.int32, device=device
+    )
     request = {"op": "prime", "case": case.inputs, "seeds": [_fresh(), _fresh()], "flush_bytes": flush.numel() * 4}
     raise_reply(lab.ask(request, limits.tune_s))
     for _ in range(2):
@@ -105,7 +107,9 @@ def _check_output(lab: Lab, case: Case, seed: int, device: torch.device) -> None
             found, used = compare.within(got, chosen, tolerance)
             lab.margin = max(lab.margin, used)
         if found is not None:
-            raise Wrong(f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements")
+            raise Wrong(
+                f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
+            )
 
 
 def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def raise_reply(reply: dict[str, Any]) -> None:
         names = [str(n) for n in reply["names"]]
         close = difflib.get_close_matches(str(reply["entry"]), names, 1)
         message = f"there is no function `{reply['entry']}` in the file"
-        message += f"; did you mean to call `{close[0]}` that?" if close else (f"; it has {', '.join(names)}" if names else "")
+        message += (
+            f"; did you mean to call `{close[0]}` that?" if close else (f"; it has {', '.join(names)}" if names else "")
+        )
     cause = ""
     if reply.get("kind") == "AddressFault":
         cause = "a mask is missing or too wide on this access, or an offset or stride is wrong"
@@ -162,32 +164,50 @@ class Trial:
     def _accept(self, reply: dict[str, Any], args: Any) -> None:
         evidence, grader = reply["evidence"], self.lab.grader
         if evidence["refused"]:
-            raise Wrong("; ".join(evidence["refused"]), status=Status.REFUSED, cause="the output must be made by your own Triton kernels")
+            raise Wrong(
+                "; ".join(evidence["refused"]),
+                status=Status.REFUSED,
+                cause="the output must be made by your own Triton kernels",
+            )
         if evidence["damage"]:
             raise Wrong(
                 "wrote outside its memory: " + "; ".join(evidence["damage"][:3]),
                 cause="a store without a mask, or with a mask that is too wide",
             )
         if evidence["changed"]:
-            raise Wrong(f"changed its input {', '.join(evidence['changed'])}", cause="store into the output, not into the input")
+            raise Wrong(
+                f"changed its input {', '.join(evidence['changed'])}", cause="store into the output, not into the input"
+            )
         if evidence["stale"]:
-            raise Wrong(evidence["stale"] + ": every call returns new memory", cause="allocate the output inside the function")
+            raise Wrong(
+                evidence["stale"] + ": every call returns new memory", cause="allocate the output inside the function"
+            )
         tensors = [a for a in _flatten(list(args)) if isinstance(a, torch.Tensor)]
         nothing_to_do = any(t.numel() == 0 for t in tensors)
         outputs = [v for v in _flatten(reply["value"]) if isinstance(v, torch.Tensor)]
         if grader.kernels and not nothing_to_do and evidence["launches"] == 0 and any(o.numel() for o in outputs):
-            raise Wrong("no Triton kernel of the submission was launched", status=Status.REFUSED, cause="launch your kernel: kernel[grid](...)")
+            raise Wrong(
+                "no Triton kernel of the submission was launched",
+                status=Status.REFUSED,
+                cause="launch your kernel: kernel[grid](...)",
+            )
         for path, fact in reply["facts"].items():
             name = f"output{path}"
             if fact["alias"]:
                 raise Wrong(f"{name} is the memory of argument {fact['alias']}: return a new tensor")
             if fact["odd"] or fact["grad"]:
-                raise Wrong(f"{name} has its {'negative or conjugate bit' if fact['odd'] else 'requires_grad'} set: return a plain tensor")
+                raise Wrong(
+                    f"{name} has its {'negative or conjugate bit' if fact['odd'] else 'requires_grad'} set: return a plain tensor"
+                )
             if (fact["device"] == "cuda") != self.gpu:
                 raise Wrong(f"{name} is on {fact['device']}: return it on the input's device")
             offence = fact["taint"] or (fact["moved"] if grader.moves != "allowed" else None)
             if grader.kernels and offence:
-                raise Wrong(f"{name}: {offence}", status=Status.REFUSED, cause="the output must be made by your own Triton kernels")
+                raise Wrong(
+                    f"{name}: {offence}",
+                    status=Status.REFUSED,
+                    cause="the output must be made by your own Triton kernels",
+                )
             value = _at(reply["value"], path)
             if grader.kernels and not fact["own"] and not nothing_to_do and value.numel():
                 raise Wrong(
@@ -195,7 +215,9 @@ class Trial:
                     cause="the output must be made by your own Triton kernels",
                 )  # fmt: skip
             if not _contiguous(value.shape, fact["stride"]):
-                raise Wrong(f"{name} has strides {tuple(fact['stride'])} for shape {tuple(value.shape)}: return a contiguous tensor")
+                raise Wrong(
+                    f"{name} has strides {tuple(fact['stride'])} for shape {tuple(value.shape)}: return a contiguous tensor"
+                )
 
     # -- holding to the contract ----------------------------------------------------------------------------------
 
@@ -209,7 +231,12 @@ class Trial:
         if grader.atomics:
             self.judge(again, drawn)
         else:
-            self.same(again, got, "two runs on the same input differ", "memory that was never written, a race, or state kept between calls")
+            self.same(
+                again,
+                got,
+                "two runs on the same input differ",
+                "memory that was never written, a race, or state kept between calls",
+            )
 
     def hold_repeatedly(self, drawn: Drawn) -> None:
         """Call many times in one worker: the same storage with other values, a single other element, new storage."""
@@ -255,7 +282,9 @@ class Trial:
         if found is not None:
             self.mismatch(found, got, expected, drawn, name)
 
-    def mismatch(self, found: compare.Mismatch, got: torch.Tensor, expected: torch.Tensor, drawn: Drawn, name: str) -> None:
+    def mismatch(
+        self, found: compare.Mismatch, got: torch.Tensor, expected: torch.Tensor, drawn: Drawn, name: str
+    ) -> None:
         at = f" at {list(found.first)}" if found.first else ""
         bound = "" if found.bound == "exact" else f" (bound {found.bound})"
         raise Wrong(

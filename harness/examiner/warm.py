@@ -234,7 +234,9 @@ class Warm:
             if not chunk:
                 self.log.seek(0)
                 tail = self.log.read().decode("utf-8", "replace")[-2000:].strip()
-                raise MachineError(f"the warm parent ({self.mode}) did not start or has ended:\n{tail}", "run `grade doctor`")
+                raise MachineError(
+                    f"the warm parent ({self.mode}) did not start or has ended:\n{tail}", "run `grade doctor`"
+                )
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return json.loads(line)  # type: ignore[no-any-return]
@@ -292,13 +294,17 @@ class Warm:
             raise MachineError("a worker could not be started: " + output.text()[-500:], "run `grade doctor`")
         pid = json.loads(first)["pid"]
         memory = GPU_HOST_MEMORY if gpu else limits.memory_bytes
-        guard = watch.Watch(pid, memory, scratch, limits.scratch_bytes, processes=GPU_PROCESSES if gpu else limits.processes)
+        guard = watch.Watch(
+            pid, memory, scratch, limits.scratch_bytes, processes=GPU_PROCESSES if gpu else limits.processes
+        )
         worker = Worker(ours, status, output, pid, warden, guard, "none", self, scratch)
         try:
             hello = worker._receive(time.monotonic() + 60.0, 60.0)
         except WorkerDied as died:
             worker.close()  # and all that it printed has been read
-            raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`") from None
+            raise MachineError(
+                f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`"
+            ) from None
         worker.level = hello["sandbox"]
         return worker
 

@@ -65,7 +65,7 @@ def pointwise(operations: float, acc: torch.dtype = torch.float32) -> Bound:
     roundings in `acc` relative to the grader's `magnitude` (default: the oracle of absolute values)."""
 
     def tolerance(grader: Any, drawn: Any, expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        magnitude = grader.magnitude(**drawn.args)
+        magnitude: torch.Tensor = grader.magnitude(**drawn.args)
         return 2 * roundoff(dtype) * expected.abs() + operations * roundoff(acc) * magnitude + _smallest(dtype)
 
     return Bound("tolerance", tolerance)
@@ -79,7 +79,7 @@ def summation(over: str, acc: torch.dtype = torch.float32, operations: float = 0
         size = drawn.dims[over]
         k = math.prod(size) if isinstance(size, tuple) else size
         factor = LAMBDA * math.sqrt(max(1, k)) + operations
-        magnitude = grader.magnitude(**drawn.args)
+        magnitude: torch.Tensor = grader.magnitude(**drawn.args)
         return 2 * roundoff(dtype) * expected.abs() + roundoff(acc) * factor * magnitude + _smallest(dtype)
 
     return Bound("tolerance", tolerance)

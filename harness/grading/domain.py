@@ -26,7 +26,7 @@ LARGE = tuple(n for n in RAGGED if n >= 63)
 LONG = (4999, 5003, 5120)  # carries over wide blocks
 GPU_LARGE = (1009, 2048, 3001, 4096, 4099)  # up to 16 times the interpreted sizes
 CAP_CPU = 1 << 14  # elements of one tensor when interpreted: a program of a small block costs milliseconds
-CAP_GPU = 1 << 24
+CAP_GPU = 1 << 22
 
 CONTIGUOUS = "contiguous"
 LAYOUTS = ("transposed", "step-2 slice", "step-2 rows", "padded pitch", "storage offset", "expanded", "expanded last")
@@ -37,7 +37,9 @@ Values = Callable[[np.random.Generator, tuple[int, ...], torch.dtype, Mapping[st
 # -- values -------------------------------------------------------------------------------------------------------
 
 
-def normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]) -> torch.Tensor:
+def normal(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]
+) -> torch.Tensor:
     """Normal data with the drawn offset and scale and a few outliers; for integers the whole range, small values too."""
     if dtype == torch.bool:
         return torch.from_numpy(rng.random(shape) < 0.5)
@@ -55,14 +57,18 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype,
 def small_integers(low: int, high: int) -> Values:
     """Whole numbers from `low` to `high` inclusive in the tensor's dtype: sums of them are exact in any order."""
 
-    def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]) -> torch.Tensor:
+    def values(
+        rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]
+    ) -> torch.Tensor:
         return torch.from_numpy(rng.integers(low, high, size=shape, endpoint=True)).to(dtype)
 
     return values
 
 
 def constant(value: float) -> Values:
-    def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]) -> torch.Tensor:
+    def values(
+        rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]
+    ) -> torch.Tensor:
         return torch.full(shape, value, dtype=dtype)
 
     return values
@@ -71,7 +77,9 @@ def constant(value: float) -> Values:
 def index_into(dim: str) -> Values:
     """Indices from 0 to the size of `dim`, less one."""
 
-    def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]) -> torch.Tensor:
+    def values(
+        rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype, dims: Mapping[str, Any]
+    ) -> torch.Tensor:
         return torch.from_numpy(rng.integers(0, max(1, dims[dim]), size=shape)).to(dtype)
 
     return values
@@ -104,7 +112,9 @@ def sprinkle(values: torch.Tensor, kind: str, density: float, rng: np.random.Gen
     """`values` with a share of them replaced by special ones of `kind`."""
     if values.dtype == torch.bool or values.numel() == 0:
         return values
-    pool = torch.tensor(_special(kind, values.dtype), dtype=torch.float64 if values.dtype.is_floating_point else torch.int64)
+    pool = torch.tensor(
+        _special(kind, values.dtype), dtype=torch.float64 if values.dtype.is_floating_point else torch.int64
+    )
     chosen = pool[torch.from_numpy(rng.integers(0, len(pool), size=tuple(values.shape)))].to(values.dtype)
     return torch.where(torch.from_numpy(np.asarray(rng.random(tuple(values.shape)) < density)), chosen, values)
 
@@ -206,6 +216,7 @@ class Focus:
     special: str | None = None
     ranks: tuple[int, ...] = (2, 1, 3, 4, 0)
     cap: int = CAP_CPU
+    share: float = 1.0  # of the examples that a part of a check gets
 
 
 @dataclass(frozen=True)
@@ -314,9 +325,7 @@ def arguments(
     and `choices` restrict dimensions; `long` names those that also get a row of about 5,000; `specials` are the
     special values that the operator defines; `scales` and `shifts` of the normal data; `where` refuses combinations.
     """
-    return Arguments(
-        specs, dtypes, at_least or {}, at_most or {}, choices or {}, long, specials, scales, shifts, where
-    )
+    return Arguments(specs, dtypes, at_least or {}, at_most or {}, choices or {}, long, specials, scales, shifts, where)
 
 
 @st.composite
@@ -328,7 +337,9 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
             rank = draw(st.sampled_from(focus.ranks))
             shape: list[int] = []
             for i in range(rank):
-                fitting = tuple(n for n in domain.sizes(name, focus) if n * max(1, math.prod(shape)) <= focus.cap) or (1,)
+                fitting = tuple(n for n in domain.sizes(name, focus) if n * max(1, math.prod(shape)) <= focus.cap) or (
+                    1,
+                )
                 force = focus.force.get(f"{name}{i}")
                 shape.append(draw(st.sampled_from(force or fitting)))
             dims[name] = tuple(shape)
@@ -341,7 +352,11 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
 
         reject()
     dtype = draw(st.sampled_from(focus.dtypes or domain.dtypes[:1]))
-    dims |= {"dtype": dtype, "scale": draw(st.sampled_from(domain.scales)), "shift": draw(st.sampled_from(domain.shifts))}
+    dims |= {
+        "dtype": dtype,
+        "scale": draw(st.sampled_from(domain.scales)),
+        "shift": draw(st.sampled_from(domain.shifts)),
+    }
     seed = draw(st.integers(0, 2**16 - 1))  # few bits: a seed is not worth shrinking
     rng = np.random.Generator(np.random.Philox(seed))
     density = draw(st.sampled_from((0.5, 0.02, 1.0))) if focus.special else 0.0
@@ -353,7 +368,10 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
             length = draw(st.integers(spec.low, spec.high))
             args[name] = []
             for _ in range(length):
-                own = {**dims, **{d: draw(st.sampled_from(domain.sizes(d, focus))) for d in spec.of.shape if isinstance(d, str)}}
+                own = {
+                    **dims,
+                    **{d: draw(st.sampled_from(domain.sizes(d, focus))) for d in spec.of.shape if isinstance(d, str)},
+                }
                 args[name].append(_one(draw, spec.of, own, focus, rng, density))
         elif isinstance(spec, st.SearchStrategy):
             args[name] = draw(spec)
@@ -394,7 +412,9 @@ def _one(
 def aligned(domain: Arguments, *, gpu: bool) -> list[Focus]:
     """Powers of two, contiguous, the first dtype."""
     usual = Focus("powers of two", ALIGNED, ranks=(2, 1, 3))
-    return [usual, replace(usual, name="large powers of two", sizes=(1024, 2048, 4096), cap=CAP_GPU)] if gpu else [usual]
+    if not gpu:
+        return [usual]
+    return [usual, replace(usual, name="large powers of two", sizes=(1024, 2048, 4096), cap=CAP_GPU, share=0.2)]
 
 
 def ragged(domain: Arguments, *, gpu: bool) -> list[Focus]:
@@ -403,15 +423,22 @@ def ragged(domain: Arguments, *, gpu: bool) -> list[Focus]:
     for dim in domain.long:
         parts.append(Focus(f"a long {dim}", (1, 2, 3), force={dim: LONG}, ranks=(1,)))
         if gpu:
-            parts.append(Focus(f"a very long {dim}", (1, 3, 33), force={dim: (65537, 80_021)}, ranks=(1,), cap=CAP_GPU))
+            parts.append(
+                Focus(
+                    f"a very long {dim}", (1, 3, 33), force={dim: (65537, 80_021)}, ranks=(1,), cap=CAP_GPU, share=0.25
+                )
+            )
     if gpu:
-        parts.append(Focus("large sizes", GPU_LARGE, ranks=(2, 1), cap=CAP_GPU))
+        parts.append(Focus("large sizes", GPU_LARGE, ranks=(2, 1), cap=CAP_GPU, share=0.25))
     return parts
 
 
 def empty(domain: Arguments, *, gpu: bool) -> list[Focus]:
     """Each dimension that may be 0 at 0, and all of them."""
-    parts, names = [], [d for d in domain.dims() if domain.at_least.get(d, 0) == 0 and 0 in (0, *domain.choices.get(d, (0,)))]
+    parts, names = (
+        [],
+        [d for d in domain.dims() if domain.at_least.get(d, 0) == 0 and 0 in (0, *domain.choices.get(d, (0,)))],
+    )
     for name in names:
         if name.startswith("*"):
             parts += [

@@ -29,6 +29,7 @@ class Part:
     name: str
     body: Body
     once: bool = False
+    share: float = 1.0  # of its share of the examples
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,12 @@ class TensorGrader(Grader):
         if self.special and self.inputs.specials:
             standard.append(("special values", dom.special_values(self.inputs, gpu=gpu), 1.0))
         checks = [
-            Check(name, tuple(Part(f.name, self._holds(f)) for f in parts), () if name == "aligned" else ("aligned",), share)
+            Check(
+                name,
+                tuple(Part(f.name, self._holds(f), share=f.share) for f in parts),
+                () if name == "aligned" else ("aligned",),
+                share,
+            )
             for name, parts, share in standard
             if parts
         ]

@@ -252,6 +252,7 @@ class Witness(TorchDispatchMode):
 _current: Evidence | None = None
 _kernel_folder = ""
 _watching = False
+_looking = False
 ledger = Ledger()
 
 
@@ -290,6 +291,7 @@ def _from_submission() -> bool:
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
+    global _looking
     if not _watching or _current is None:
         return
     if event == "import" and str(args[0]).startswith(REFUSED_IMPORTS):
@@ -298,8 +300,12 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
             _current.refuse(f"imports {top}")
         return
     if event == "sys._getframe":
-        if sys._getframe(1).f_code.co_filename.startswith(_kernel_folder):
-            _current.refuse("looks into other frames (sys._getframe)")
+        # Only who calls it himself is meant, not the standard library on his behalf; and the look is such a call too.
+        if not _looking:
+            _looking = True
+            if sys._getframe(1).f_code.co_filename.startswith(_kernel_folder):
+                _current.refuse("looks into other frames (sys._getframe)")
+            _looking = False
         return
     what = REFUSED_EVENTS.get(event)
     if what is not None and _from_submission():

@@ -42,7 +42,7 @@ def _warm(mode: str) -> dict[str, Any]:
         from triton.backends.nvidia import driver
 
         driver.library_dirs()
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             facts["broken"].append("CUDA was initialised before the fork")
     from harness.worker import evidence, memory, serve  # noqa: F401
 
