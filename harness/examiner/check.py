@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import time
@@ -88,10 +89,8 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
             raise
 
     if part.once:
-        try:
+        with contextlib.suppress(Wrong, _Enough):
             example(_nothing_to_draw)
-        except (Wrong, _Enough):
-            pass
         return best, ran
 
     @hypothesis.seed(seed)

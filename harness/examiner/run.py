@@ -25,7 +25,7 @@ from harness.examiner import check as checking
 from harness.examiner import compiling
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Park, Worker, WorkerDied
-from harness.grading.grader import Check, Grader
+from harness.grading.grader import REPEATED, Check, Grader
 from harness.record import CheckResult, ExerciseResult, PerformanceResult, Record
 from harness.status import Performance, Status
 from harness.submission import Submission
@@ -120,10 +120,10 @@ class Run:
         self.course, self.park, self.options, self.progress = course, park, options, progress
         self.levels: set[str] = set()
 
-    def start_worker(self, job: _Job) -> Worker:
+    def start_worker(self, job: _Job, device: str | None = None) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
         exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
-        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, self.options.device)
+        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, device or self.options.device)
         self.levels.add(worker.level)
         request = {
             "op": "load",
@@ -143,13 +143,23 @@ class Run:
 
     def _check(self, job: _Job, check: Check) -> CheckResult:
         exercise, options = job.exercise, self.options
-        lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job))
+        # One check runs on a device that is not the current one, where the machine has two.
+        device = self._other_device() if check.name == REPEATED else None
+        lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
         count = options.examples or checking.DEFAULT_EXAMPLES["gpu" if options.gpu else "cpu"]
         setting = checking.Setting(options.seed, count, options.gpu, options.replay(exercise.id))
         try:
             return checking.run(lab, check, _points(exercise, check.name), setting, "")
         finally:
             lab.drop()
+
+    def _other_device(self) -> str | None:
+        import torch
+
+        if not self.options.gpu or torch.cuda.device_count() < 2:
+            return None
+        index = int(self.options.device.split(":")[1])
+        return f"cuda:{(index + 1) % torch.cuda.device_count()}"
 
     def _compile(self, job: _Job) -> CheckResult:
         replay = self.options.replay(job.exercise.id)
@@ -211,6 +221,7 @@ class Run:
         except BaseException:
             for future in running:
                 future.cancel()
+            self.park.abort()
             raise
 
     def _skip_whole(self, job: _Job) -> None:

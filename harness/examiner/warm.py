@@ -34,7 +34,9 @@ GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host me
 GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
 # Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ")  # fmt: skip
+ENVIRONMENT = (
+    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ",
+)  # fmt: skip
 
 
 _ANSWERS = frozenset({"ok", *(str(s) for s in Status if s not in (Status.PASSED, Status.NOT_RUN, Status.ERROR))})
@@ -325,13 +327,24 @@ class Park:
     def __init__(self, *, sandboxed: bool = True, on_start: Callable[[str], None] | None = None) -> None:
         self.sandboxed, self.on_start = sandboxed, on_start
         self._parents: dict[str, Warm] = {}
+        self._aborted = False
         self._lock = threading.Lock()
 
     def warm(self, mode: str) -> Warm:
         with self._lock:
+            if self._aborted:
+                raise MachineError("the run was interrupted")
             if mode not in self._parents:
                 self._parents[mode] = Warm(mode, sandboxed=self.sandboxed)
             return self._parents[mode]
+
+    def abort(self) -> None:
+        """End every parent and worker at once, so that the threads that wait for them return."""
+        with self._lock:
+            self._aborted = True
+            parents = list(self._parents.values())
+        for parent in parents:
+            watch.kill_tree(parent.process.pid)
 
     def __enter__(self) -> Park:
         return self

@@ -19,6 +19,7 @@ from harness.grading.bounds import Bound
 if TYPE_CHECKING:
     from harness.examiner.trial import Trial
 
+REPEATED = "repeated calls"
 Body = Callable[["Trial"], None]
 
 
@@ -174,7 +175,7 @@ class TensorGrader(Grader):
             if parts
         ]
         repeated = Part("new values behind old addresses", self._repeats)
-        checks.append(Check("repeated calls", (repeated,), ("aligned",), 0.05))
+        checks.append(Check(REPEATED, (repeated,), ("aligned",), 0.05))
         return checks + self.own_checks()
 
     def _holds(self, focus: dom.Focus) -> Body:
