@@ -303,8 +303,7 @@ def placed(trial, drawn):
 
 def _limits(registers_per_thread, shared_bytes, warps, hw):
     """What one resource alone would allow, for the message: every other one is made ample."""
-    ample = dict.fromkeys(("max_blocks", "max_warps", "max_threads", "registers", "shared"), 10 ** 6)
-    ample |= {"registers": 10**9, "shared": 10**9, "max_blocks": 200}
+    ample = {"registers": 10**9, "shared": 10**9, "max_warps": 10**6, "max_threads": 10**6, "max_blocks": 200}
     words = {"registers": "registers", "shared": "shared memory", "max_warps": "warps", "max_threads": "threads"}
     alone = []
     for key, word in words.items():

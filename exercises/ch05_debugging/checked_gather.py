@@ -31,6 +31,7 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, N, K, x_stride, index_stride, BLOCK
 
 def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.Tensor:
     """x[index], checked on the device when `debug` is True (see the contract above)."""
-    # TODO 6: allocate the output, choose BLOCK and the grid, and launch. tl.device_assert is compiled in only
-    # if the launch says so: which option of kernel[grid](...) is that?
+    # TODO 6: allocate the output, choose BLOCK and the grid, and launch on x's device (with
+    # torch.cuda.device_of(x): ...). tl.device_assert is compiled in only if the launch says so: which option of
+    # kernel[grid](...) is that?
     raise NotImplementedError("checked_gather")

@@ -76,6 +76,7 @@ def command(
 
     from rich.console import Console
 
+    from harness.examiner import compiling
     from harness.examiner.run import Options, Run
     from harness.examiner.warm import Park
     from harness.views import document, terminal
@@ -98,7 +99,8 @@ def command(
     with own, Live(Console(stderr=True)) as live:
         kept = park if isinstance(park, Park) else own
         kept.warm("gpu" if options.gpu else "interpret")  # both parents warm up side by side
-        kept.warm("compile")
+        if not only or compiling.CHECK in only:
+            kept.warm("compile")
         run = Run(course, kept, options, live.update)
         record = run.execute(submissions, " ".join(targets))
     if json_to is not None:

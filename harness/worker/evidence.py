@@ -419,11 +419,13 @@ def _forbidden() -> Iterator[tuple[Any, str]]:
 
 
 def _refusing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    what = "starts a thread" if "start_" in name else "goes round what watches it"
+
     @functools.wraps(original, updated=())
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if _current is not None and _from_submission():
-            _current.refuse(f"goes round what watches it ({name})")
-            raise PermissionError(f"a submission may not do this: it goes round what watches it ({name})")
+            _current.refuse(f"{what} ({name})")
+            raise PermissionError(f"a submission may not do this: it {what} ({name})")
         return original(*args, **kwargs)
 
     return guarded

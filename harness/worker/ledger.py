@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+LARGEST = 256 << 20  # bytes; a larger storage (lazily mapped, perhaps) is known by its identity only
 KEPT = 4096  # storages remembered from call to call, when torch cannot say which are still in use
 
 
@@ -61,4 +62,6 @@ def _bytes(storage: Any) -> bytes | None:
     if storage.device.type != "cpu":
         return None
     size = storage.nbytes()
-    return ctypes.string_at(storage.data_ptr(), size) if size else b""
+    if size > LARGEST:
+        return None
+    return bytes((ctypes.c_ubyte * size).from_address(storage.data_ptr())) if size else b""

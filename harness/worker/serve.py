@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -58,12 +59,24 @@ class Rejected(Exception):
         self.reply = reply
 
 
+@contextlib.contextmanager
+def _ruled(seen: evidence.Evidence) -> Iterator[None]:
+    """A broken rule is what the student must hear of, whatever the submission raised afterwards."""
+    try:
+        yield
+    except Exception as error:
+        if not seen.refused or isinstance(error, PermissionError):
+            raise
+        raise Rejected(status="refused", message="; ".join(seen.refused)) from error
+
+
 class Worker:
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
         self.mode: str = request["mode"]
         self.device = torch.device(request["device"])
         self.scratch = Path(request["scratch"])
-        self.folder = self.scratch / "submission"
+        # A folder of its own: workers of one exercise run side by side, and none shall read what another writes.
+        self.folder = Path(tempfile.mkdtemp(prefix="submission-", dir=self.scratch))
         self.max_bytes: int = request["max_allocation"]
         self.channel = channel
         self.module: types.ModuleType | None = None
@@ -90,7 +103,7 @@ class Worker:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         allowed = None if self.mode == "compile" else self.max_bytes
-        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden():
+        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden(), _ruled(seen):
             spec.loader.exec_module(module)
         if seen.refused:
             raise Rejected(status="refused", message="while it is imported, the submission " + "; ".join(seen.refused))
@@ -121,7 +134,7 @@ class Worker:
             if book is not None:
                 allocated = _Watched(book)
                 seen.allocated = allocated
-            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden():
+            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden(), _ruled(seen):
                 value = target(*args)
                 self._synchronize()
         report = self._report(seen, placed, guards, originals, set(request["in_place"]))
@@ -440,7 +453,6 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     os.chdir(scratch)
     channel = Channel(sock)
     worker = Worker(request, channel)
-    worker.folder.mkdir(exist_ok=True)
     evidence.install(str(worker.folder) + os.sep)
     if worker.device.type == "cuda":
         from harness.worker import cuda_vmm

@@ -31,7 +31,8 @@ def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.T
         return out
     BLOCK = min(triton.next_power_of_2(K), 1024)
     # `debug` is a launch option, not a kernel argument: it selects a compilation in which device_assert exists.
-    gather_kernel[(triton.cdiv(K, BLOCK),)](
-        x, index, out, N, K, x.stride(0), index.stride(0), BLOCK=BLOCK, num_warps=4, debug=debug
-    )
+    with torch.cuda.device_of(x):  # a launch goes to the current device, which need not be x's
+        gather_kernel[(triton.cdiv(K, BLOCK),)](
+            x, index, out, N, K, x.stride(0), index.stride(0), BLOCK=BLOCK, num_warps=4, debug=debug
+        )
     return out

@@ -55,7 +55,8 @@ def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     # tl.arange takes no 0, so an empty row still has a block of one (fully masked) lane.
     BLOCK_N = min(max(triton.next_power_of_2(N), 1), 2048)
     num_warps = max(1, min(4, BLOCK_N // 256))
-    masked_mean_kernel[(M,)](
-        x, mask, out, N, *x.stride(), *mask.stride(), BLOCK_N=BLOCK_N, num_warps=num_warps
-    )
+    with torch.cuda.device_of(x):  # a launch goes to the current device, which need not be x's
+        masked_mean_kernel[(M,)](
+            x, mask, out, N, *x.stride(), *mask.stride(), BLOCK_N=BLOCK_N, num_warps=num_warps
+        )
     return out

@@ -24,5 +24,6 @@ def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.T
     out = torch.empty([K], dtype=x.dtype, device=x.device)
     if K:
         x, index = x.contiguous(), index.contiguous()
-        kernel[lambda meta: (triton.cdiv(K, meta["BLOCK"]),)](x, index, out, N, K, debug=debug)
+        with torch.cuda.device_of(x):
+            kernel[lambda meta: (triton.cdiv(K, meta["BLOCK"]),)](x, index, out, N, K, debug=debug)
     return out

@@ -31,8 +31,9 @@ def checked_gather(x: torch.Tensor, index: torch.Tensor, debug: bool) -> torch.T
     if K:
         blocks = triton.cdiv(K, 2048)
         programs = min(blocks, 4096)
-        kernel[(programs,)](
-            x, index, out, N, K, *x.stride(), *index.stride(), blocks, programs,
-            BLOCK=2048, CHECK=debug, debug=debug, num_warps=8,
-        )  # fmt: skip
+        with torch.cuda.device_of(x):
+            kernel[(programs,)](
+                x, index, out, N, K, *x.stride(), *index.stride(), blocks, programs,
+                BLOCK=2048, CHECK=debug, debug=debug, num_warps=8,
+            )  # fmt: skip
     return out

@@ -29,5 +29,6 @@ def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     if M:
         programs = min(M, 2048)
         x, mask = x.contiguous(), mask.contiguous().view(torch.uint8)
-        kernel[(programs,)](x, mask, out, M, N, N, programs, BLOCK=1024)
+        with torch.cuda.device_of(x):
+            kernel[(programs,)](x, mask, out, M, N, N, programs, BLOCK=1024)
     return out

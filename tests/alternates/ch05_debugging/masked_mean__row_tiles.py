@@ -24,5 +24,6 @@ def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     out = torch.empty(M, dtype=torch.float32, device=x.device)
     if M:
-        kernel[(triton.cdiv(M, 4),)](x, mask, out, M, N, *x.stride(), *mask.stride(), ROWS=4, COLS=512)
+        with torch.cuda.device_of(x):
+            kernel[(triton.cdiv(M, 4),)](x, mask, out, M, N, *x.stride(), *mask.stride(), ROWS=4, COLS=512)
     return out
