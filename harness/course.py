@@ -171,6 +171,8 @@ class _Reader:
     def known(self, table: dict[str, Any], keys: tuple[str, ...], allowed: set[str]) -> None:
         import difflib
 
+        if not isinstance(table, dict):
+            self.fail(keys, f"must be a table (got {table!r})", f"write [{'.'.join(keys)}]")
         for name in table:
             if name not in allowed:
                 close = difflib.get_close_matches(name, allowed, 1)
@@ -281,7 +283,10 @@ def load(path: Path) -> Course:
             placed.add(slug)
             table_of = tables[slug]
             read.known(table_of, ("chapters", slug), {"title", "exercises"})
-            built = tuple(_exercise(read, slug, n, t, base) for n, t in table_of.get("exercises", {}).items())
+            exercises = table_of.get("exercises", {})
+            if not isinstance(exercises, dict):
+                read.fail(("chapters", slug, "exercises"), "must be a table", f"write [chapters.{slug}.exercises.NAME]")
+            built = tuple(_exercise(read, slug, n, t, base) for n, t in exercises.items())
             chapters.append(Chapter(slug, name, read.words(table_of, ("chapters", slug)), built))
         modules.append(Module(name, read.words(table, keys), tuple(chapters)))
     for slug in tables:

@@ -23,6 +23,7 @@ class Submission:
     main: str
     files: Mapping[str, bytes]
     missing: str = ""  # why there is nothing to grade
+    refused: str = ""  # why what there is is not graded
 
     @property
     def sha256(self) -> str:
@@ -72,7 +73,13 @@ def _in_folder(course: Course, exercise: Exercise, folder: Path) -> Submission:
     name = f"{exercise.name}.py"
     places = [folder / exercise.chapter / name, folder / name, folder / exercise.chapter.split("_")[0] / name]
     for place in places:
+        if place.is_symlink() or (place.exists() and not place.resolve().is_relative_to(folder.resolve())):
+            why = f"{name} is a link out of what was handed in; links are not followed"
+            return Submission(exercise, _shown(course, place.parent) + f"/{name}", name, {}, refused=why)
         if place.is_file():
+            if (size := place.stat().st_size) > MAX_FILE:
+                why = f"{name} has {size:,} bytes, more than {MAX_FILE:,}: a submission is source code"
+                return Submission(exercise, _shown(course, place), name, {}, refused=why)
             beside = {
                 p.name: _read(p)
                 for p in sorted(place.parent.glob("*.py"))[:MAX_FILES]

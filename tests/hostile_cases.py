@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (a case reads best on one line)
 """Submissions of ch02.vec_add that are broken or mean, and what the grade must say of each.
 
 Every body stands after `HEAD`, which has a right solution (`right`) and a kernel that copies (`copied`). The comment

@@ -74,39 +74,38 @@ def command(
     submissions = submission.find(course, exercises, source)
     _known_checks(exercises, only)
 
-    from rich.console import Console
-
-    from harness.examiner import compiling
-    from harness.examiner.run import Options, Run
     from harness.examiner.warm import Park
-    from harness.views import document, terminal
-    from harness.views.progress import Live
 
-    where = _device(device)
-    flags: list[str] = []
-    if source is not None:
-        flags += ["--from", str(source)]
-    seed = secrets.randbits(31) if seed is None else seed
-    flags += ["--device", where, "--seed", str(seed)]
-    if examples is not None:
-        flags += ["--examples", str(examples)]
-    options = Options(
-        device=where, seed=seed, timing=not no_timing, examples=examples, sandboxed=not unsandboxed,
-        only=frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
-    )  # fmt: skip
-    out = Console(stderr=True) if json_to == "-" else Console(soft_wrap=False)
-    own = Park(sandboxed=options.sandboxed)
-    with own, Live(Console(stderr=True)) as live:
+    with Park(sandboxed=not unsandboxed) as own:
         kept = park if isinstance(park, Park) else own
-        kept.warm("gpu" if options.gpu else "interpret")  # both parents warm up side by side
-        if not only or compiling.CHECK in only:
+        # The parents warm up side by side, and while this process imports torch itself.
+        gpu = device != "cpu" and Path("/dev/nvidiactl").exists()
+        kept.warm("gpu" if gpu else "interpret")
+        if not only or "compiles" in only:
             kept.warm("compile")
-        run = Run(course, kept, options, live.update)
-        record = run.execute(submissions, " ".join(targets))
+
+        from rich.console import Console
+
+        from harness.examiner.run import Options, Run
+        from harness.views import document, terminal
+        from harness.views.progress import Live
+
+        where = _device(device)
+        flags = ["--from", str(source)] if source is not None else []
+        seed = secrets.randbits(31) if seed is None else seed
+        flags += ["--device", where, "--seed", str(seed)]
+        if examples is not None:
+            flags += ["--examples", str(examples)]
+        options = Options(
+            device=where, seed=seed, timing=not no_timing, examples=examples, sandboxed=not unsandboxed,
+            only=frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
+        )  # fmt: skip
+        with Live(Console(stderr=True)) as live:
+            record = Run(course, kept, options, live.update).execute(submissions, " ".join(targets))
     if json_to is not None:
         _write(json_to, document.render(record))
     if json_to != "-":
-        out.print(terminal.render(record))
+        Console(soft_wrap=False).print(terminal.render(record))
     if source is None:
         progress_store.remember(course.root, record)
     return record.exit_code

@@ -53,7 +53,7 @@ class Options:
     @property
     def workers(self) -> int:
         cores = len(os.sched_getaffinity(0))
-        return self.jobs or (min(12, cores) if self.gpu else max(1, min(4, cores)))
+        return self.jobs or (min(16, cores) if self.gpu else max(1, min(4, cores)))
 
 
 _modules: dict[Path, ModuleType] = {}
@@ -226,11 +226,13 @@ class Run:
 
     def _skip_whole(self, job: _Job) -> None:
         """An exercise that is missing or untouched has nothing to run."""
-        if job.submission.missing or job.submission.untouched:
-            message = job.submission.missing or "the stub is untouched"
+        work = job.submission
+        if work.refused or work.missing or work.untouched:
+            message = work.refused or work.missing or "the stub is untouched"
+            status = Status.REFUSED if work.refused else Status.NOT_STARTED
             for name in self._names(job):
-                job.done[name] = CheckResult(name, Status.NOT_STARTED, _points(job.exercise, name), message=message)
-                self.progress(job.exercise.id, name, str(Status.NOT_STARTED))
+                job.done[name] = CheckResult(name, status, _points(job.exercise, name), message=message)
+                self.progress(job.exercise.id, name, str(status))
 
     def _names(self, job: _Job) -> list[str]:
         return ([compiling.CHECK] if job.grader.kernels else []) + [c.name for c in job.checks]
@@ -261,10 +263,16 @@ class Run:
                     check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason
                 )
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
-            elif all(n in job.done for n in check.needs):
+            elif self.options.gpu or all(n in job.done for n in check.needs):
+                # With many cores and seconds of compilation a check, nobody waits: what a failed need makes void is
+                # struck out afterwards.
                 job.started.add(check.name)
                 future = pool.submit(self._guarded, job, check.name, lambda c=check: self._check(job, c))  # type: ignore[misc]
                 running[future] = (job, check.name)
+
+    def _void(self, job: _Job, name: str, need: str) -> CheckResult:
+        reason = f'needs "{need}", which did not pass ({job.done[need].status})'
+        return CheckResult(name, Status.NOT_RUN, _points(job.exercise, name), message=reason)
 
     def _performance(self, job: _Job) -> PerformanceResult:
         exercise, points = job.exercise, Decimal(job.exercise.speed)
@@ -292,6 +300,10 @@ class Run:
 
     def _result(self, job: _Job) -> ExerciseResult:
         missing = "not asked for"
+        for check in job.checks:
+            blocked = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
+            if blocked and check.name in job.done and job.done[check.name].status is not Status.NOT_STARTED:
+                job.done[check.name] = self._void(job, check.name, blocked[0])
         checks = tuple(
             job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing)
             for n in self._names(job)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import sandbox, wire
+from harness import sandbox
 from harness.course import Limits
 from harness.errors import MachineError
 from harness.sandbox import watch
@@ -90,6 +90,8 @@ class Worker:
 
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds."""
+        from harness import wire  # torch: imported here so that the parents start before it is
+
         deadline = time.monotonic() + limit_s
         # An answer that was written ahead, or to another question, is a forgery: nothing may wait in the pipe when a
         # question is asked, and its answer repeats a number that the submission is not told.
@@ -105,7 +107,7 @@ class Worker:
         except wire.WireError as error:
             self.kill()
             raise WorkerDied(Status.REFUSED, f"the worker sent something that is not data ({error})") from None
-        if not isinstance(reply, dict) or reply.get("ticket") != ticket or reply.get("status") not in _ANSWERS:
+        if not isinstance(reply, dict) or reply.get("ticket") != ticket or str(reply.get("status")) not in _ANSWERS:
             self.kill()
             raise WorkerDied(Status.REFUSED, "the worker sent something that is not an answer")
         return reply
@@ -121,6 +123,8 @@ class Worker:
             view = view[sent:]
 
     def _receive(self, deadline: float, limit_s: float) -> Any:
+        from harness import wire
+
         header = self._exactly(8, deadline, limit_s)
         (size,) = struct.unpack("<Q", header)
         if size > wire.MAX_FRAME:

@@ -143,11 +143,11 @@ def _aliases(evidence: Evidence, out: Any, sources: list[torch.Tensor]) -> bool:
     return bool(results) and all(evidence.key(t) in known for t in results)
 
 
-class Witness(TorchDispatchMode):
+class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every torch operator of a call; poisons and guards the memory that the submission allocates."""
 
     def __init__(self, evidence: Evidence, poison: str, max_bytes: int, moves_refused: bool) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.evidence, self.poison, self.max_bytes, self.moves_refused = evidence, poison, max_bytes, moves_refused
 
     @classmethod
@@ -244,7 +244,7 @@ class Witness(TorchDispatchMode):
         if poisoned:
             guard.data.fill_(fill)
         else:
-            guard.data.copy_(torch.empty(0, dtype=torch.uint8, device=out.device).set_(out.untyped_storage()))  # type: ignore[call-overload]
+            guard.data.copy_(torch.empty(0, dtype=torch.uint8, device=out.device).set_(out.untyped_storage()))
         self.evidence.allocated.append(guard)
         return guard.view(out.dtype, out.shape, out.stride(), out.storage_offset())
 
@@ -258,7 +258,7 @@ ledger = Ledger()
 
 def _passed(args: Any, kwargs: Any) -> list[torch.Tensor]:
     """The tensors among a launch's arguments, also behind descriptors."""
-    tensors = [t for t in _tensors([list(args), kwargs])]
+    tensors = list(_tensors([list(args), kwargs]))
     tensors += [a.base for a in [*args, *kwargs.values()] if isinstance(getattr(a, "base", None), torch.Tensor)]
     return tensors
 
@@ -362,7 +362,7 @@ def install(folder: str) -> None:
             _current.taint[_current.key(tensor)] = "NumPy computed it (torch.from_numpy)"
         return tensor
 
-    torch.from_numpy = from_numpy
+    torch.from_numpy = from_numpy  # type: ignore[assignment]
     for owner, name in ((torch, "tensor"), (torch, "as_tensor"), (torch, "scalar_tensor"), (torch.Tensor, "new_tensor")):
         setattr(owner, name, _literal(getattr(owner, name)))
     for owner, name in _forbidden():

@@ -61,35 +61,49 @@ class Guarded:
         self.low.fill_(band)
         self.high.fill_(band)
 
-    def damage(self) -> str | None:
-        """Where a red zone was written, or None."""
+    def touched(self) -> torch.Tensor:
+        """Whether a red zone was written, as a flag on the device: one wait there serves many of these."""
+        return (self.low != self.band).any() | (self.high != self.band).any()
+
+    def damage(self) -> str:
+        """Where a red zone was written (only for one that was)."""
         for zone, side in ((self.low, "before"), (self.high, "after")):
-            wrong = zone != self.band
-            if bool(wrong.any()):
-                at = int(wrong.nonzero()[-1 if side == "before" else 0])
+            wrong = (zone != self.band).nonzero()
+            if wrong.numel():
+                at = int(wrong[-1 if side == "before" else 0])
                 distance = zone.numel() - at if side == "before" else at
                 return f"{distance} bytes {side} {self.name}"
-        return None
+        return f"around {self.name}"
 
     def view(self, dtype: torch.dtype, shape: Any, stride: Any, offset: int) -> torch.Tensor:
-        return torch.empty(0, dtype=dtype, device=self.device).set_(  # type: ignore[no-any-return, call-overload]
+        return torch.empty(0, dtype=dtype, device=self.device).set_(
             self.data.untyped_storage(), offset, shape, stride
         )
 
 
-class Fence:
+class Fences:
     """Device memory whose end is the end of a mapping: one element past it is an illegal access, not a silent read.
 
     Made with the driver's virtual memory calls (cuMemAddressReserve, cuMemCreate, cuMemMap): pages of 2 MiB, the next
     address reserved and never mapped. The data ends within 16 bytes of the edge so that its start stays aligned.
+    Mappings are kept and used again, since making one costs milliseconds.
     """
 
-    def __init__(self, nbytes: int, device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.mappings: list[Any] = []
+
+    def place(self, nbytes: int, used: int) -> torch.Tensor:
+        """`nbytes` at the end of a mapping; `used` mappings serve other tensors of the same call."""
         from harness.worker import cuda_vmm
 
-        self.mapping = cuda_vmm.Mapping(nbytes, device.index or 0)
-        start = self.mapping.end - (nbytes + 15) // 16 * 16
-        self.data = torch.as_tensor(_Pointer(self.mapping, start, nbytes), device=device)
+        if used < len(self.mappings) and self.mappings[used].size < nbytes:
+            self.mappings[used] = cuda_vmm.Mapping(nbytes, self.device.index or 0)
+        elif used == len(self.mappings):
+            self.mappings.append(cuda_vmm.Mapping(nbytes, self.device.index or 0))
+        mapping = self.mappings[used]
+        start = mapping.end - (nbytes + 15) // 16 * 16
+        return torch.as_tensor(_Pointer(mapping, start, nbytes), device=self.device)
 
 
 class Arena:
@@ -98,6 +112,7 @@ class Arena:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.slots: dict[tuple[int, int], Guarded] = {}
+        self.fences = Fences(device)
 
     def place(
         self, tensors: dict[str, torch.Tensor], *, poison: str, slot: int | None, fence: bool
@@ -111,11 +126,11 @@ class Arena:
         for name, tensor in tensors.items():
             key = tensor.untyped_storage()._cdata
             if key not in storages:
-                raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())  # type: ignore[call-overload]
+                raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
                 band = poison_byte(tensor.dtype, poison)
                 guard: Guarded | None = None
                 if fence and raw.numel():
-                    data = Fence(raw.numel(), self.device).data
+                    data = self.fences.place(raw.numel(), len(storages))
                 else:
                     spot = (slot if slot is not None else -1, len(storages))
                     guard = self.slots.get(spot)
@@ -130,7 +145,7 @@ class Arena:
                 data.copy_(raw)
                 storages[key] = (raw if self.device.type == "cpu" else data.clone(), data, guard)
             data = storages[key][1]
-            placed[name] = torch.empty(0, dtype=tensor.dtype, device=self.device).set_(  # type: ignore[call-overload]
+            placed[name] = torch.empty(0, dtype=tensor.dtype, device=self.device).set_(
                 data.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
             )
         guards = [g for _, _, g in storages.values() if g is not None]

@@ -31,7 +31,7 @@ _INTERNALS = frozenset(("handle",))
 def offence(kernel: Any, folder: str, seen: set[int] | None = None) -> str | None:
     """Why the body of `kernel` (or of one that it calls) is no kernel, or None. `folder` is the submission's."""
     seen = set() if seen is None else seen
-    function = getattr(kernel, "fn", None)
+    function: Any = getattr(kernel, "fn", None)
     code = getattr(function, "__code__", None)
     if code is None or id(code) in seen or not code.co_filename.startswith(folder):
         return None
@@ -91,4 +91,4 @@ def _compilable(name: str, value: Any) -> bool:
         return module == triton.__name__ and f"{os.sep}triton{os.sep}" in value.__code__.co_filename
     if isinstance(value, type):
         return module not in ("torch", "numpy", "ctypes", "os", "sys")
-    return module == triton.__name__ or type(value).__module__.split(".")[0] == triton.__name__
+    return triton.__name__ in (module, type(value).__module__.split(".")[0])

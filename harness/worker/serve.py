@@ -269,18 +269,19 @@ class Worker:
         originals: list[torch.Tensor],
         in_place: set[str],
     ) -> dict[str, Any]:
-        damage = [d for g in [*guards, *seen.allocated] if (d := g.damage()) is not None]
-        changed, position = [], 0
-        done: set[int] = set()
-        for name, tensor in placed.items():
-            storage = tensor.untyped_storage()
-            if storage._cdata in done:
-                continue
-            done.add(storage._cdata)
-            now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)  # type: ignore[call-overload]
-            if name.split("[")[0] not in in_place and not torch.equal(now, originals[position]):
-                changed.append(name)
-            position += 1
+        zones = [*guards, *seen.allocated]
+        storages = {t.untyped_storage()._cdata: (n, t.untyped_storage()) for n, t in reversed(placed.items())}
+        order = list(dict.fromkeys(t.untyped_storage()._cdata for t in placed.values()))
+        names, differences = [], []
+        for position, key in enumerate(order):
+            name, storage = storages[key]
+            if name.split("[")[0] not in in_place:
+                names.append(name)
+                now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
+                differences.append((now != originals[position]).any())
+        flags = _flags([*(z.touched() for z in zones), *differences])
+        damage = [z.damage() for z, hit in zip(zones, flags, strict=False) if hit]
+        changed = [n for n, hit in zip(names, flags[len(zones) :], strict=True) if hit]
         return {
             "launches": seen.launches, "kernels": sorted(seen.kernels), "refused": list(seen.refused),
             "damage": damage, "changed": changed,
@@ -289,11 +290,10 @@ class Worker:
     def _stale(self, outputs: list[torch.Tensor]) -> str | None:
         """What is wrong with the memory of this call's outputs in the light of the calls before."""
         message = None
-        for old, copy in self.previous:
-            if any(_overlap(old, new) for new in outputs):
-                message = "an output lies in the memory of an earlier call's output"
-            elif not torch.equal(_plain_bytes(old), copy):
-                message = "an earlier call's output has changed"
+        if any(_overlap(old, new) for old, _ in self.previous for new in outputs):
+            message = "an output lies in the memory of an earlier call's output"
+        elif any(_flags([(_plain_bytes(old) != copy).any() for old, copy in self.previous])):
+            message = "an earlier call's output has changed"
         fresh = [(t, _plain_bytes(t)) for t in outputs if t.numel()]
         self.previous = [*self.previous, *fresh][-_KEPT_OUTPUTS:]
         return message
@@ -340,6 +340,11 @@ class _Watched(list[Any]):
         super().append(guard)
         if guard.nbytes:
             self.book.allow(guard.data.data_ptr(), guard.nbytes, "a tensor that the submission allocated")
+
+
+def _flags(flags: list[torch.Tensor]) -> list[bool]:
+    """Flags on a device as Python's, with one wait for all of them."""
+    return [bool(f) for f in torch.stack(flags).tolist()] if flags else []
 
 
 def _untouched(value: Any) -> Any:
@@ -458,7 +463,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         from harness.worker import cuda_vmm
 
         cuda_vmm.library()
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
     channel.send({"status": "ok", "sandbox": level})
     handlers = {name: getattr(worker, name) for name in ("load", "call", "drive", "compile", "prime", "sample", "peek")}
     while (message := channel.receive()) is not None:

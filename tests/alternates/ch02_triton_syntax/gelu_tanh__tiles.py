@@ -4,8 +4,8 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_M = 8
-BLOCK_N = 128
+BLOCK_M = 64
+BLOCK_N = 64
 AXIS_1_LIMIT = 65_535
 
 
