@@ -271,12 +271,16 @@ def place_blocks(registers_per_thread, shared_bytes, warps, hw):
 
 @st.composite
 def kernels(draw, machines):
-    """Arguments of `blocks_per_sm`: any, or a small kernel whose shared memory lies where one block more just fits."""
+    """Arguments of `blocks_per_sm`: any; or a small kernel that is limited by slots, or by shared memory of which one
+    block more just fits or does not."""
     hw = draw(machines)
-    if draw(st.booleans()):
+    limit = draw(st.sampled_from(("slots", "shared", "any")))
+    if limit == "any":
         registers = draw(st.integers(16, 255) | st.sampled_from((32, 33, 40, 41, 64, 65, 96, 128, 168, 255)))
         shared = draw(st.sampled_from((0, 1, 1024, 49_152)) | st.integers(0, hw["shared"]))
         warps = draw(st.integers(1, 12) | st.sampled_from((1, 2, 4, 8, 16, 32)))
+    elif limit == "slots":
+        registers, shared, warps = draw(st.integers(16, 24)), draw(st.integers(0, 512)), draw(st.integers(1, 15))
     else:
         registers, warps = draw(st.integers(16, 32)), draw(st.integers(1, 2))
         share = hw["shared"] // draw(st.integers(1, 20)) - hw["shared_reserved"]

@@ -23,6 +23,10 @@ def _reference(exercise):
 
 
 def _mutants():
+    return list(_each_mutant())
+
+
+def _each_mutant():
     for exercise in EXERCISES:
         path = ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml"
         for mutant in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
@@ -30,6 +34,10 @@ def _mutants():
 
 
 def _alternates():
+    return list(_each_alternate())
+
+
+def _each_alternate():
     for exercise in EXERCISES:
         folder = ROOT / "tests" / "alternates" / exercise.chapter
         for path in sorted(folder.glob(f"{exercise.name}__*.py")):
@@ -42,7 +50,8 @@ def _only(document, exercise):
 
 
 def _why(result):
-    return "\n".join(f"{c['name']}: {c['status']}: {c['message']} {c['counterexample']}" for c in result["checks"] if c["message"])
+    told = [c for c in result["checks"] if c["message"]]
+    return "\n".join(f"{c['name']}: {c['status']}: {c['message']} {c['counterexample']}" for c in told)
 
 
 def mutate(source: str, mutant: dict) -> str:
@@ -82,7 +91,7 @@ def test_there_are_enough_mutants_and_alternates(exercise):
 
 @pytest.mark.parametrize(("exercise", "mutant"), _mutants())
 def test_mutant_fails_where_it_says(grade, device, tmp_path, exercise, mutant):
-    if device.split(":")[0] not in mutant.get("on", ["cpu", "cuda"]):
+    if ("gpu" if device.startswith("cuda") else "cpu") not in mutant.get("on", ["cpu", "gpu"]):
         pytest.skip(f"shows only on {mutant['on']}: {mutant['why']}")
     file = tmp_path / f"{exercise.name}.py"
     file.write_text(mutate(_reference(exercise).read_text(encoding="utf-8"), mutant), encoding="utf-8")
