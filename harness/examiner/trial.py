@@ -130,7 +130,7 @@ class Trial:
             "op": "call", "target": target, "attribute": attribute, "args": list(args),
             "names": names or [f"argument {i + 1}" for i in range(len(args))], "poison": poison, "slot": slot, "fence": fence,
             "grad": list(grad), "readable": [*lab.grader.readable, *_readable(lab.grader)], "in_place": list(lab.grader.in_place),
-            "moves": lab.grader.moves, "overflow": lab.grader.overflow,
+            "moves": lab.grader.moves, "kernels": lab.grader.kernels, "overflow": lab.grader.overflow,
         }  # fmt: skip
         reply = lab.ask(request, limit_s or lab.exercise.limits.call_s)
         raise_reply(reply)
@@ -145,7 +145,7 @@ class Trial:
 
     def drive(self, source: str, function: str, *args: Any, limit_s: float | None = None) -> Any:
         """Run a driver in the worker: `function` of the trusted `source`, called with the submission's module first."""
-        request = {"op": "drive", "source": source, "function": function, "args": list(args)}
+        request = {"op": "drive", "source": source, "function": function, "args": list(args), "kernels": self.lab.grader.kernels}
         reply = self.lab.ask(request, limit_s or self.lab.exercise.limits.call_s)
         raise_reply(reply)
         if reply["evidence"]["refused"]:

@@ -128,7 +128,7 @@ class Worker:
             placed[name].requires_grad_()
         book = self._book(placed)
         with evidence.gathering(
-            placed, set(request["readable"]), poison, self.max_bytes, request["moves"] == "refused"
+            placed, set(request["readable"]), poison, self.max_bytes, request["moves"] == "refused", free=not request["kernels"]
         ) as seen:
             allocated = seen.allocated
             if book is not None:
@@ -152,7 +152,11 @@ class Worker:
         scope = types.ModuleType("driver")
         exec(compile(request["source"], "<driver>", "exec"), scope.__dict__)
         args = [self.handles[a.id] if isinstance(a, wire.Handle) else a for a in request["args"]]
-        with evidence.gathering({}, set(), "nan", self.max_bytes, False) as seen, self._interpreting(None, overflow=False):
+        free = not request["kernels"]
+        with (
+            evidence.gathering({}, set(), "nan", self.max_bytes, False, free=free) as seen,
+            self._interpreting(None, overflow=False),
+        ):
             value = getattr(scope, request["function"])(self.module, *args)
             self._synchronize()
         facts: dict[str, Any] = {}
