@@ -197,7 +197,7 @@ class roofline(Grader):
         empty = trial.draw(st.sets(st.integers(0, len(drawn["shape"]) - 1), min_size=1, max_size=2))
         timed(trial, drawn.replace(shape=tuple(0 if axis in empty else n for axis, n in enumerate(drawn["shape"]))))
 
-    @check("bad arguments", examples=4)
+    @check("bad arguments")
     def bad(self, trial):
         """An unknown op or dtype, a dimension too many or too few, a negative one: ValueError."""
         drawn = trial.draw(calls())
@@ -209,7 +209,8 @@ class roofline(Grader):
             {"shape": shape[:-1]},
             {"shape": (*shape[:axis], -1, *shape[axis + 1 :])},
         ]
-        refuses(trial, drawn.replace(**trial.draw(st.sampled_from(wrong))))
+        for change in wrong:
+            refuses(trial, drawn.replace(**change))
 
 
 # -- blocks_per_sm ----------------------------------------------------------------------------------------------------
@@ -240,8 +241,8 @@ OTHERS = st.fixed_dictionaries(
         "partitions": st.sampled_from((4, 1, 2, 3)),
         "register_unit": st.sampled_from((256, 1, 512, 100)),
         "shared": st.sampled_from((233_472, 49_152, 100_001)),
-        "shared_unit": st.sampled_from((128, 1, 256, 1000)),
-        "shared_reserved": st.sampled_from((1024, 0, 300, 1)),
+        "shared_unit": st.sampled_from((128, 4096, 1000, 1)),
+        "shared_reserved": st.sampled_from((1024, 300, 1500, 0)),
     }
 )
 
@@ -271,16 +272,18 @@ def place_blocks(registers_per_thread, shared_bytes, warps, hw):
 
 @st.composite
 def kernels(draw, machines):
-    """Arguments of `blocks_per_sm`: any; or a small kernel that is limited by slots, or by shared memory of which one
-    block more just fits or does not."""
+    """Arguments of `blocks_per_sm`: any; or limited by slots, by registers, or by shared memory of which one block
+    more just fits or does not."""
     hw = draw(machines)
-    limit = draw(st.sampled_from(("slots", "shared", "any")))
+    limit = draw(st.sampled_from(("slots", "registers", "shared", "any")))
     if limit == "any":
         registers = draw(st.integers(16, 255) | st.sampled_from((32, 33, 40, 41, 64, 65, 96, 128, 168, 255)))
         shared = draw(st.sampled_from((0, 1, 1024, 49_152)) | st.integers(0, hw["shared"]))
         warps = draw(st.integers(1, 12) | st.sampled_from((1, 2, 4, 8, 16, 32)))
     elif limit == "slots":
         registers, shared, warps = draw(st.integers(16, 24)), draw(st.integers(0, 512)), draw(st.integers(1, 15))
+    elif limit == "registers":
+        registers, shared, warps = draw(st.integers(33, 255)), draw(st.integers(0, 512)), draw(st.integers(2, 6))
     else:
         registers, warps = draw(st.integers(16, 32)), draw(st.integers(1, 2))
         share = hw["shared"] // draw(st.integers(1, 20)) - hw["shared_reserved"]
@@ -318,14 +321,14 @@ class blocks_per_sm(Grader):
 
     kernels = False
 
-    @check("real gpus", examples=8)
+    @check("real gpus", examples=10)
     def real(self, trial):
         """Four GPUs, blocks that fit."""
         drawn = trial.draw(kernels(st.sampled_from(GPUS)))
         assume(place_blocks(**drawn.args) > 0)
         placed(trial, drawn)
 
-    @check("any hardware", needs=("real gpus",), examples=12)
+    @check("any hardware", needs=("real gpus",), examples=16)
     def any_hardware(self, trial):
         """Any figures, so that none can be built in; also blocks that take no registers."""
         drawn = trial.draw(kernels(OTHERS))
@@ -362,7 +365,8 @@ class blocks_per_sm(Grader):
         """Negative registers, negative shared memory, a block without warps: ValueError."""
         drawn = trial.draw(kernels(st.sampled_from(GPUS)))
         wrong = [{"registers_per_thread": -1}, {"shared_bytes": -1}, {"warps": 0}, {"warps": -4}]
-        refuses(trial, drawn.replace(**trial.draw(st.sampled_from(wrong))))
+        for change in wrong:
+            refuses(trial, drawn.replace(**change))
 
 
 # -- stream_copy ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Programs, blocks, masks: three pointwise operators."""
 
 from dataclasses import replace
+from itertools import product
 
 import torch
 import torch.nn.functional as nn
@@ -27,6 +28,15 @@ def widened(checks, name, *parts):
     return [replace(c, parts=c.parts + parts) if c.name == name else c for c in checks]
 
 
+def special_in_one(inputs):
+    """Parts with special values in one input and none in the others, where one could hide what another loses."""
+    for name, kind in product(inputs.specs, ("nan", "infinities")):
+        alone = {n: replace(spec, special=n == name) for n, spec in inputs.specs.items()}
+        focus = Focus(f"{kind} in {name} alone", (16, 17, 33, 65), special=kind, dtypes=F, ranks=(2, 1))
+        examples = replace(inputs, specs=alone).under(focus)
+        yield Part(focus.name, lambda trial, examples=examples: trial.hold(trial.draw(examples)))
+
+
 class vec_add(TensorGrader):
     """z = x + y for two tensors of one shape, any number of dimensions, each in its layout; integers wrap."""
 
@@ -40,7 +50,8 @@ class vec_add(TensorGrader):
 
     def checks(self, *, gpu):
         many = Focus("five and six dimensions", (2, 3, 4, 1), layouts=LAYOUTS, ranks=(5, 6))
-        return widened(super().checks(gpu=gpu), "strided", Part(many.name, self._holds(many)))
+        checks = widened(super().checks(gpu=gpu), "strided", Part(many.name, self._holds(many)))
+        return widened(checks, "special values", *special_in_one(self.inputs))
 
 
 class outer_add(TensorGrader):
@@ -62,7 +73,8 @@ class outer_add(TensorGrader):
         # Axis 1 of a grid has 65,535 programs or less: 2,097,120 rows in blocks of 32. Too many to interpret.
         tall = Focus("more rows of blocks than axis 1 has", (1, 2, 3), force={"M": (2_200_003,)}, cap=1 << 24)
         parts = (Part(tall.name, self._holds(tall)),) if gpu else ()
-        return widened(super().checks(gpu=gpu), "ragged", *parts)
+        checks = widened(super().checks(gpu=gpu), "ragged", *parts)
+        return widened(checks, "special values", *special_in_one(self.inputs))
 
     @law("swapped arguments")
     def swapped(self, trial):

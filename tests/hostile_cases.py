@@ -260,6 +260,7 @@ WORK = [
          "with d._disable_current_modes():\n    torch.add(x, y, out=z)\nreturn z", "refused"),
     call("trace off: numpy behind torch", "z = torch.empty_like(x)\nnp = torch._C.TensorBase.numpy\n"
          "np(z)[...] = np(x) + np(y)\nreturn copied(z)", "refused"),
+    call("trace off: many literals", "r = [0.5] * x.numel()\nz = torch.tensor(r + [0.0] * 2000)\nreturn copied(z[: x.numel()].view(x.shape))", "refused", "numbers into tensors"),
     call("trace off: raw storage", "a, b = x.untyped_storage(), y.untyped_storage()\nbytes(a)\nlist(a)\nreturn right(x, y)", "refused"),
     Case(
         "torch inside a kernel's body",
@@ -268,6 +269,11 @@ WORK = [
         "def vec_add(x, y):\n    global X, Y, Z\n    z = torch.empty_like(x)\n    X, Y, Z = x, y, z\n"
         "    sly_kernel[(1,)](x, y, z, z.numel())\n    return z\n",
         "refused", "",
+    ),
+    Case(
+        "an import inside a kernel's body",
+        "@triton.jit\ndef sly_kernel(x_ptr, y_ptr, z_ptr, n):\n    import __main__\n\n\n"
+        "def vec_add(x, y):\n    sly_kernel[(1,)](x, y, x, 1)\n    return right(x, y)\n", "refused", "imports __main__",
     ),
     Case(
         "numpy inside a kernel's body",
@@ -303,4 +309,105 @@ PATCHES = [
     Case("a new class in Tensor's place", "class T(torch.Tensor):\n    pass\n\n\ntorch.Tensor = T\nvec_add = right\n", "passed|failed|error", ""),
 ]  # fmt: skip
 
-CASES = [*ENDS, *SIZES, *OUTPUTS, *BEGINNERS, *PROCESSES, *WORK, *PATCHES]
+# 44 to 50: sound work that looks odd must pass
+SOUND = [
+    load("sound: a right solution", "", "passed"),
+    Case(
+        "sound: tables and work space",
+        """TABLE = torch.tensor([0.0] * 300)
+WORK = {}
+
+
+@triton.jit
+def table_kernel(x_ptr, y_ptr, z_ptr, table_ptr, small_ptr, work_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    nothing = tl.load(table_ptr + offsets % 300) + tl.load(small_ptr)
+    x = tl.load(x_ptr + offsets, mask=inside)
+    tl.store(work_ptr + offsets, x, mask=inside)
+    y = tl.load(y_ptr + offsets, mask=inside)
+    tl.store(z_ptr + offsets, (x + y) + nothing.to(x.dtype), mask=inside)
+
+
+def vec_add(x, y):
+    z = torch.empty(x.shape, dtype=x.dtype)
+    n = z.numel()
+    if n:
+        small = torch.tensor([0.0, 0.0]) if n % 2 else torch.as_tensor([0.0]).to(x.dtype)
+        work = WORK.setdefault((n, x.dtype), torch.empty(n, dtype=x.dtype))
+        assert not x.is_meta and str(x.shape)
+        table_kernel[(triton.cdiv(n, 128),)](x.contiguous(), y.contiguous(), z, TABLE, small, work, n, BLOCK=128)
+    return z
+""",
+        "passed",
+    ),
+    call("sound: a print for debugging", "print(x.shape, x.dtype, x.stride())\nprint(x[:2])\nreturn right(x, y)", "passed"),
+    call(
+        "sound: torch computes a check on the side",
+        "z = right(x, y)\nif os.environ.get('DEBUG'):\n    assert torch.equal(z, x + y)\ns = (x + y).sum()\nreturn z", "passed",
+    ),
+    call("sound: an exception caught", "try:\n    x.view(-7)\nexcept RuntimeError:\n    pass\nreturn right(x, y)", "passed"),
+    call("sound: a fill and a copy", "z = torch.zeros_like(x)\nz.fill_(1)\nw = torch.empty_like(z).copy_(right_into(x, y, z))\nreturn w", "passed"),
+    Case(
+        "sound: a class, a closure, a generator",
+        """class Adder:
+    def __init__(self, block):
+        self.block = block
+
+    def __call__(self, x, y):
+        return next(self.go(x, y))
+
+    def go(self, x, y):
+        yield right(x, y)
+
+
+vec_add = Adder(256)
+""",
+        "passed",
+    ),
+    Case(
+        "sound: kernels that call kernels",
+        """from enum import IntEnum
+
+SCALE = tl.constexpr(1)
+
+
+class Mode(IntEnum):
+    ADD = 0
+
+
+@triton.jit
+def add(x, y, MODE: tl.constexpr):
+    if MODE == 0:
+        return x + y
+    return x - y
+
+
+@triton.constexpr_function
+def half(n):
+    return max(1, n // 2)
+
+
+@triton.jit
+def deep_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr, MODE: tl.constexpr):
+    SIZE: tl.constexpr = half(BLOCK) * 2
+    start = tl.program_id(0).to(tl.int64) * SIZE
+    for i in tl.static_range(SCALE):
+        offsets = start + i + tl.arange(0, SIZE)
+        inside = offsets < n
+        z = add(tl.load(x_ptr + offsets, mask=inside), tl.load(y_ptr + offsets, mask=inside), MODE)
+        tl.store(z_ptr + offsets, z, mask=inside)
+
+
+def vec_add(x, y):
+    z = torch.empty(x.shape, dtype=x.dtype)
+    n = z.numel()
+    if n:
+        deep_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x.contiguous(), y.contiguous(), z, n, BLOCK=256, MODE=int(Mode.ADD))
+    return z
+""",
+        "passed",
+    ),
+]  # fmt: skip
+
+CASES = [*SOUND, *ENDS, *SIZES, *OUTPUTS, *BEGINNERS, *PROCESSES, *WORK, *PATCHES]

@@ -68,13 +68,20 @@ def command(course):
 def test_quick_commands_load_no_torch(course, args):
     program = (
         "import sys, atexit\n"
-        "atexit.register(lambda: print('LOADED', sorted({'torch', 'triton', 'numpy', 'rich'} & set(sys.modules)), file=sys.stderr))\n"
+        "heavy = {'torch', 'triton', 'numpy', 'rich'}\n"
+        "atexit.register(lambda: print('LOADED', sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
         "from harness.cli import main\nmain()\n"
     )
     started = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", program, *args], cwd=course, capture_output=True, text=True, timeout=60, check=False, env=environment
+        [sys.executable, "-c", program, *args],
+        cwd=course,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
     )
     assert "LOADED []" in done.stderr
     assert time.monotonic() - started < 10  # 0.3 s on a machine that does nothing else; benchmarks hold that
@@ -216,7 +223,19 @@ def same(document: dict) -> str:
 
 @pytest.mark.parametrize("name", ["mask off by one", "both inputs taken for contiguous"])
 def test_one_seed_one_document(grade, tmp_path, name):
-    args = ("ch02.vec_add", "--from", str(mutant(tmp_path, name)), "--device", "cpu", "--examples", "4", "--check", "aligned", "--check", "strided")
+    args = (
+        "ch02.vec_add",
+        "--from",
+        str(mutant(tmp_path, name)),
+        "--device",
+        "cpu",
+        "--examples",
+        "4",
+        "--check",
+        "aligned",
+        "--check",
+        "strided",
+    )
     one, two, other = grade(*args, "--seed", "5"), grade(*args, "--seed", "5"), grade(*args, "--seed", "6")
     assert same(one.document) == same(two.document)
     assert (one.document["seed"], other.document["seed"]) == (5, 6)

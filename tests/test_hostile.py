@@ -79,25 +79,29 @@ def test_the_exercises_after_it_are_still_graded(grade, short_course, tmp_path, 
 
 def test_all_checks_of_a_bad_import_say_why(hostile):
     """Without --check: what needs "aligned" is not run and says so; the file is not loaded again for each."""
-    outcome, aligned = hostile(b"import nosuchmodule\n", "--device", "cpu", "--examples", "2")
+    outcome, _ = hostile(b"import nosuchmodule\n", "--device", "cpu", "--examples", "2")
     (exercise,) = outcome.document["exercises"]
     status = {c["name"]: c["status"] for c in exercise["checks"]}
     assert status.pop("aligned") == status.pop("compiles") == "failed"
     assert set(status.values()) == {"not run"}
-    assert {c["message"] for c in exercise["checks"] if c["status"] == "not run"} == {'needs "aligned", which did not pass (failed)'}
+    assert {c["message"] for c in exercise["checks"] if c["status"] == "not run"} == {
+        'needs "aligned", which did not pass (failed)'
+    }
 
 
 def test_a_flood_of_output_is_said(hostile):
     case = next(c for c in cases.CASES if c.name == "a megabyte of output")
-    outcome, check = hostile(case.source)
+    _, check = hostile(case.source)
     assert check["status"] == "passed"
     assert re.search(r"[\d,]{9,} bytes printed; the first and the last few kilobytes are kept", check["message"])
 
 
 def test_interpreted_is_not_enough(hostile):
     """A kernel that only the interpreter accepts fails the check "compiles", with the line."""
-    source = cases.HEAD.replace("    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    inside = offsets < n\n    x =",
-                                "    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    inside = offsets < n\n    tl.nosuch(x_ptr)\n    x =")
+    source = cases.HEAD.replace(
+        "    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    inside = offsets < n\n    x =",
+        "    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    inside = offsets < n\n    tl.nosuch(x_ptr)\n    x =",
+    )
     outcome, _ = hostile((source + "vec_add = right\n").encode(), "--device", "cpu", "--check", "compiles")
     compiles = outcome.document["exercises"][0]["checks"][0]
     assert compiles["status"] == "compile error", compiles

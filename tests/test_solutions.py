@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 COURSE = courses.load(ROOT / "course.toml")
 EXERCISES = list(COURSE.exercises())
 FEWEST_MUTANTS = 6
+SEED = "2026"  # a test gives the same answer every time; benchmarks/ measures how often other seeds agree
 
 
 def _reference(exercise):
@@ -95,11 +96,12 @@ def test_mutant_fails_where_it_says(grade, device, tmp_path, exercise, mutant):
         pytest.skip(f"shows only on {mutant['on']}: {mutant['why']}")
     file = tmp_path / f"{exercise.name}.py"
     file.write_text(mutate(_reference(exercise).read_text(encoding="utf-8"), mutant), encoding="utf-8")
-    outcome = grade(exercise.id, "--from", str(file), "--device", device, "--no-timing", "--check", mutant["check"])
+    outcome = grade(exercise.id, "--from", str(file), "--device", device, "--no-timing", "--seed", SEED, "--check", mutant["check"])
     result = _only(outcome.document, exercise)
     named = {c["name"]: c for c in result["checks"]}
-    status = mutant.get("status", "failed")
-    statuses = status if isinstance(status, list) else [status]
+    statuses = {mutant.get("status", "failed")}
+    if device.startswith("cuda") and "failed" in statuses:
+        statuses.add("device fault")  # what the interpreter sees as a wrong address ends the device's context
     assert named[mutant["check"]]["status"] in statuses, _why(result)
     assert named[mutant["check"]]["message"]
     assert outcome.code == 1

@@ -51,7 +51,7 @@ def test_a_single_file_among_several_exercises(tmp_path):
     (work,) = find("ch02", tmp_path / "vec_add.py")
     assert work.exercise.id == "ch02.vec_add"
     (tmp_path / "other.py").write_bytes(SOURCE)
-    with pytest.raises(UsageError, match="named like none of ch02.vec_add") as caught:
+    with pytest.raises(UsageError, match=r"named like none of ch02\.vec_add") as caught:
         find("ch02", tmp_path / "other.py")
     assert "--from FILE" in caught.value.remedy
 
@@ -139,7 +139,9 @@ def test_latin_1_undeclared_says_so(grade, tmp_path):
 
 
 def test_files_beside_it_help_and_shadow_nothing(grade, tmp_path):
-    (tmp_path / "vec_add.py").write_bytes(SOURCE.replace(b"import torch\n", b"import torch\nfrom my_sizes import BLOCK\n", 1).replace(b"BLOCK = 2048\n", b""))
+    (tmp_path / "vec_add.py").write_bytes(
+        SOURCE.replace(b"import torch\n", b"import torch\nfrom my_sizes import BLOCK\n", 1).replace(b"BLOCK = 2048\n", b"")
+    )
     (tmp_path / "my_sizes.py").write_text("BLOCK = 1024\n", encoding="utf-8")
     for name in ("torch", "triton", "numpy", "harness", "typing", "safetensors"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')\n", encoding="utf-8")

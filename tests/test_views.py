@@ -133,7 +133,9 @@ def test_pending_points_are_neither_earned_nor_lost():
     assert (result["score"], result["pending"], result["max_score"]) == (1, 3, 4)
 
 
-@pytest.mark.parametrize(("value", "shown"), [("84", 84), ("84.0", 84), ("4.000000001", 4), ("1.005", 1), ("1.015", 1.02), ("-0", 0)])
+@pytest.mark.parametrize(
+    ("value", "shown"), [("84", 84), ("84.0", 84), ("4.000000001", 4), ("1.005", 1), ("1.015", 1.02), ("-0", 0)]
+)
 def test_numbers_are_rounded_once(value, shown):
     got = number(Decimal(value))
     assert got == shown and type(got) is type(shown)

@@ -8,11 +8,12 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -178,11 +179,12 @@ class Run:
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
+        if self.options.gpu and self.options.timing:
+            threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
         with self._jobs(submissions) as jobs:
             with ThreadPoolExecutor(self.options.workers) as pool:
                 self._schedule(jobs, pool)
-            for job in jobs:
-                job.performance = self._performance(job)
+            self._time(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
             course=self.course.name, target=target, evidence=self._evidence(), seed=self.options.seed,
@@ -274,29 +276,47 @@ class Run:
         reason = f'needs "{need}", which did not pass ({job.done[need].status})'
         return CheckResult(name, Status.NOT_RUN, _points(job.exercise, name), message=reason)
 
-    def _performance(self, job: _Job) -> PerformanceResult:
+    def _time(self, jobs: list[_Job]) -> None:
+        """The performance of every exercise: prepared side by side, timed one after the other."""
+        timed = []
+        for job in jobs:
+            job.performance = self._untimed(job)
+            if job.performance is None:
+                timed.append(job)
+        if not timed:
+            return
+        import torch
+
+        from harness.examiner import timing
+
+        device = torch.device(self.options.device)
+        labs = [Lab(job.exercise, job.grader, True, lambda job=job: self.start_worker(job)) for job in timed]  # type: ignore[misc]
+        try:
+            with ThreadPoolExecutor(self.options.workers) as pool:
+                ready = [pool.submit(timing.prepare, lab, device) for lab in labs]
+            for job, lab, prepared in zip(timed, labs, ready, strict=True):
+                self.progress(job.exercise.id, "speed", "running")
+                job.performance = timing.judge(lab, device, prepared.exception())
+                self.progress(job.exercise.id, "speed", str(job.performance.status))
+        finally:
+            for lab in labs:
+                lab.drop()
+
+    def _untimed(self, job: _Job) -> PerformanceResult | None:
+        """Why an exercise is not timed, or None when it is to be."""
         exercise, points = job.exercise, Decimal(job.exercise.speed)
         if not points:
             return PerformanceResult(Performance.NOT_NEEDED)
-        unmeasured = PerformanceResult(
+        result = PerformanceResult(
             Performance.NOT_MEASURED, points, threshold=exercise.threshold, stretch=exercise.stretch,
             baseline=job.grader.benchmarks[0].baseline,
         )  # fmt: skip
         if not self.options.gpu or not self.options.timing:
             why = "speed is measured on a GPU" if not self.options.gpu else "--no-timing was given"
-            return _with(unmeasured, pending=points, message=why)
-        if any(r.status is not Status.PASSED for r in job.done.values()):
-            return _with(unmeasured, message="speed is measured once every check passes")
-        from harness.examiner import timing
-
-        lab = Lab(exercise, job.grader, True, lambda: self.start_worker(job))
-        self.progress(exercise.id, "speed", "running")
-        try:
-            result = timing.judge(exercise, lab, lambda text: self.progress(exercise.id, text, "running"))
-        finally:
-            lab.drop()
-        self.progress(exercise.id, "speed", str(result.status))
-        return result
+            return replace(result, pending=points, message=why)
+        if self.options.only is not None or any(r.status is not Status.PASSED for r in job.done.values()):
+            return replace(result, message="speed is measured once every check passes")
+        return None
 
     def _result(self, job: _Job) -> ExerciseResult:
         missing = "not asked for"
@@ -343,10 +363,12 @@ class Run:
         }  # fmt: skip
 
 
-def _with(result: PerformanceResult, **changes: Any) -> PerformanceResult:
-    from dataclasses import replace
+def _wake_gpu(device: str) -> None:
+    """Give this process its CUDA context, which takes a second, while the checks run; baselines need it."""
+    import torch
 
-    return replace(result, **changes)
+    torch.cuda.set_device(torch.device(device))
+    torch.zeros(1, device=device)
 
 
 def _driver_version() -> str | None:

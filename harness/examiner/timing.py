@@ -11,7 +11,6 @@ import gc
 import math
 import secrets
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 
 from harness import clock, data
-from harness.course import Exercise
+from harness.errors import MachineError
 from harness.examiner import compare
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.grading.domain import Drawn
@@ -41,16 +40,24 @@ class Verdict:
     high: float | None
 
 
+def prepare(lab: Lab, device: torch.device) -> None:
+    """Compile and tune for every case, before the clock and beside other work. Raises `Wrong` when that fails."""
+    for case in lab.grader.benchmarks:
+        request = {"op": "prime", "case": case.inputs, "seeds": [_fresh(), _fresh()], "flush_bytes": _flush_bytes(device)}
+        raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
+
+
+def _flush_bytes(device: torch.device) -> int:
+    return FLUSH_L2 * int(torch.cuda.get_device_properties(device).L2_cache_size)
+
+
 def measure(lab: Lab, case: Case, device: torch.device) -> Verdict:
-    """Time one case. Raises `Wrong` when a timed call fails or its output is wrong."""
+    """Time one case that was prepared. Raises `Wrong` when a timed call fails or its output is wrong."""
     limits = lab.exercise.limits
-    flush = torch.empty(
-        FLUSH_L2 * torch.cuda.get_device_properties(device).L2_cache_size // 4, dtype=torch.int32, device=device
-    )
-    request = {"op": "prime", "case": case.inputs, "seeds": [_fresh(), _fresh()], "flush_bytes": flush.numel() * 4}
-    raise_reply(lab.ask(request, limits.tune_s))
+    flush = torch.empty(_flush_bytes(device) // 4, dtype=torch.int32, device=device)
     for _ in range(2):
         case.run(*data.arguments(case.inputs, _fresh(), device))
+        raise_reply(lab.ask({"op": "sample", "case": case.inputs, "seed": _fresh()}, limits.call_s))
     torch.cuda.synchronize(device)
     ours, theirs, seed = [], [], 0
     for turn in range(PAIRS):
@@ -127,9 +134,12 @@ def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:
     return dims
 
 
-def judge(exercise: Exercise, lab: Lab, progress: Callable[[str], None]) -> PerformanceResult:
-    """Time every case of the exercise; passed when the geometric mean of the ratios reaches the threshold."""
-    device = torch.device("cuda", torch.cuda.current_device())
+def judge(lab: Lab, device: torch.device, failed: BaseException | None) -> PerformanceResult:
+    """Time every case; passed when the geometric mean of the ratios reaches the threshold. `failed`: in `prepare`.
+
+    `low` and `high` are the quartiles of the pairs' ratios.
+    """
+    exercise = lab.exercise
     threshold, points = float(exercise.threshold or 0), Decimal(exercise.speed)
     base = PerformanceResult(
         Performance.FAILED, points, threshold=exercise.threshold, stretch=exercise.stretch,
@@ -137,13 +147,14 @@ def judge(exercise: Exercise, lab: Lab, progress: Callable[[str], None]) -> Perf
     )  # fmt: skip
     verdicts: list[Verdict] = []
     try:
+        if failed is not None:
+            raise failed
         for case in lab.grader.benchmarks:
-            progress(f"timing {case.name}")
             verdicts.append(measure(lab, case, device))
             gc.collect()
             torch.cuda.empty_cache()
-    except Wrong as wrong:
-        return replace(base, status=Performance.INVALID, message=wrong.message)
+    except (Wrong, MachineError, torch.OutOfMemoryError) as wrong:
+        return replace(base, status=Performance.INVALID, message=str(wrong))
     finally:
         lab.drop()
     mean = statistics.geometric_mean([v.case.ratio for v in verdicts])

@@ -89,6 +89,8 @@ def raise_reply(reply: dict[str, Any]) -> None:
     cause = ""
     if reply.get("kind") == "AddressFault":
         cause = "a mask is missing or too wide on this access, or an offset or stride is wrong"
+    elif reply["status"] == str(Status.DEVICE_FAULT):
+        cause = "an access outside a tensor (behind each lies memory that nobody may touch), or a failed device assert"
     elif reply["status"] == str(Status.NOT_STARTED):
         message = "not implemented yet: " + (message or "it raises NotImplementedError")
     if where:

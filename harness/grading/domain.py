@@ -109,14 +109,16 @@ def _special(kind: str, dtype: torch.dtype) -> list[float]:
 
 
 def sprinkle(values: torch.Tensor, kind: str, density: float, rng: np.random.Generator) -> torch.Tensor:
-    """`values` with a share of them replaced by special ones of `kind`."""
+    """`values` with a share of them, and at least one, replaced by special ones of `kind`."""
     if values.dtype == torch.bool or values.numel() == 0:
         return values
     pool = torch.tensor(
         _special(kind, values.dtype), dtype=torch.float64 if values.dtype.is_floating_point else torch.int64
     )
     chosen = pool[torch.from_numpy(rng.integers(0, len(pool), size=tuple(values.shape)))].to(values.dtype)
-    return torch.where(torch.from_numpy(np.asarray(rng.random(tuple(values.shape)) < density)), chosen, values)
+    places = np.asarray(rng.random(tuple(values.shape)) < density)
+    places.reshape(-1)[rng.integers(places.size)] = True
+    return torch.where(torch.from_numpy(places), chosen, values)
 
 
 # -- layouts ------------------------------------------------------------------------------------------------------
@@ -471,8 +473,11 @@ def dtypes(domain: Arguments, *, gpu: bool) -> list[Focus]:
 
 
 def special_values(domain: Arguments, *, gpu: bool) -> list[Focus]:
-    """Each kind of special value that the operator defines, in every dtype."""
-    return [
-        Focus(kind, (2, 3, 16, 17, 33, 65, 1), special=kind, dtypes=domain.dtypes, ranks=(2, 1))
-        for kind in domain.specials
-    ]
+    """Each kind of special value that the operator defines, in every floating dtype; the extremes of the integers."""
+    floats = tuple(d for d in domain.dtypes if d.is_floating_point)
+    integers = tuple(d for d in domain.dtypes if not d.is_floating_point)
+    usual = Focus("", (2, 3, 16, 17, 33, 65, 1), ranks=(2, 1))
+    parts = [replace(usual, name=kind, special=kind, dtypes=floats) for kind in domain.specials if floats]
+    if integers:
+        parts.append(replace(usual, name="extremes", special="mixture", dtypes=integers))
+    return parts

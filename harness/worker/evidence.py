@@ -28,10 +28,10 @@ from harness.worker.ledger import Ledger
 from harness.worker.memory import Guarded, poison_byte
 
 # Creating memory, or a constant in it: no data of an input enters.
-FACTORIES = frozenset(
-    ["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor", "arange", "eye"]
-)
 EMPTIES = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"])
+FACTORIES = EMPTIES | frozenset(
+    ["zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor"]
+).union(["arange", "eye"])
 FILLS = frozenset(["fill_", "zero_", "resize_", "set_"])
 # Moving data from one place to another, changing at most its dtype.
 MOVES = frozenset(
@@ -43,7 +43,8 @@ HOST_READS = 16
 # What a call may put into tensors from Python: tables of sizes, pointers, constants; in elements.
 HOST_WRITES = 1024
 REFUSED_IMPORTS = (
-    "harness", "graders", "cupy", "numba", "pycuda", "jax", "tensorflow", "cffi", "torch.utils.cpp_extension", "scipy", "cuda", "tilelang",
+    "harness", "graders", "cupy", "numba", "pycuda", "jax", "tensorflow", "cffi", "torch.utils.cpp_extension", "scipy",
+    "cuda", "tilelang",
 )  # fmt: skip
 REFUSED_EVENTS = {
     "subprocess.Popen": "starts another program", "os.system": "starts another program",
@@ -165,13 +166,13 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for tensor in _tensors(args):
                 evidence.host_read(tensor, tensor.numel())
             return func(*args, **kwargs)
-        if func.is_view:
-            return func(*args, **kwargs)
         sources = list(_tensors([args, kwargs]))
-        if name.startswith("lift_fresh") and evidence.literals:
+        if name.startswith("lift_fresh") and evidence.literals:  # how torch.tensor hands over what it has made
+            evidence.note(sources)
             for tensor in sources:
                 evidence.host_write(tensor)
-            evidence.note(sources)
+        if func.is_view:
+            return func(*args, **kwargs)
         evidence.check(sources)
         out = self._judge(func, name, args, kwargs, sources)
         evidence.note(_tensors([out, sources if func._schema.is_mutable else ()]))
@@ -247,7 +248,7 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             guard.data.copy_(torch.empty(0, dtype=torch.uint8, device=out.device).set_(out.untyped_storage()))
         self.evidence.allocated.append(guard)
-        return guard.view(out.dtype, out.shape, out.stride(), out.storage_offset())
+        return guard.view(out.dtype, out.shape, out.stride(), int(out.storage_offset()))
 
 
 _current: Evidence | None = None

@@ -122,6 +122,7 @@ class Arena:
         `fence` puts them at the end of a device mapping instead (no guards then: an access past the end faults).
         """
         placed: dict[str, torch.Tensor] = {}
+        fenced = 0
         storages: dict[int, tuple[torch.Tensor, torch.Tensor, Guarded | None]] = {}
         for name, tensor in tensors.items():
             key = tensor.untyped_storage()._cdata
@@ -130,7 +131,8 @@ class Arena:
                 band = poison_byte(tensor.dtype, poison)
                 guard: Guarded | None = None
                 if fence and raw.numel():
-                    data = self.fences.place(raw.numel(), len(storages))
+                    data = self.fences.place(raw.numel(), fenced)
+                    fenced += 1
                 else:
                     spot = (slot if slot is not None else -1, len(storages))
                     guard = self.slots.get(spot)

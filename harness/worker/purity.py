@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import dis
 import enum
+import functools
 import os
 import types
 from typing import Any
@@ -21,7 +22,8 @@ from triton.runtime.jit import JITFunction
 
 _MODULES = ("triton", "math")
 _BUILTINS = frozenset(
-    ["abs", "min", "max", "range", "len", "int", "float", "bool", "str", "print", "isinstance", "getattr", "hasattr", "tuple", "list", "sum", "zip", "enumerate"]
+    ["abs", "min", "max", "range", "len", "int", "float", "bool", "str", "print", "isinstance", "getattr", "hasattr"]
+).union(["tuple", "list", "sum", "zip", "enumerate"]
 )
 _CONSTANTS = (int, float, str, bytes, type(None), tl.constexpr, tl.dtype, enum.Enum)
 # Where the interpreter keeps its NumPy arrays.
@@ -38,17 +40,18 @@ def offence(kernel: Any, folder: str, seen: set[int] | None = None) -> str | Non
     seen.add(id(code))
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
     owner: Any = None  # the submission's module whose attribute comes next
-    for step in _steps(code):
-        name = step.argval
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
+    for operation, name in _steps(code):
+        if operation == "IMPORT_NAME":
+            return f"kernel {function.__name__} imports {name}, which no compiled kernel can"
+        if operation in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
             if name in _INTERNALS or (name.startswith("_") and not name.startswith("__")):
                 return f"kernel {function.__name__} uses `.{name}`, which no compiled kernel has"
             if owner is None:
                 continue
             value, owner = getattr(owner, name, None), None
-        elif step.opname == "LOAD_GLOBAL" or step.opname == "LOAD_NAME":
+        elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
             value, owner = function.__globals__.get(name, getattr(builtins, name, None)), None
-        elif step.opname == "LOAD_DEREF" and name in cells:
+        elif operation == "LOAD_DEREF" and name in cells:
             try:
                 value, owner = cells[name].cell_contents, None
             except ValueError:
@@ -69,12 +72,17 @@ def offence(kernel: Any, folder: str, seen: set[int] | None = None) -> str | Non
     return None
 
 
-def _steps(code: types.CodeType) -> Any:
-    """The instructions, also of comprehensions and inner functions."""
-    yield from dis.get_instructions(code)
+_NAMING = ("IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
+
+
+@functools.lru_cache(maxsize=256)
+def _steps(code: types.CodeType) -> tuple[tuple[str, Any], ...]:
+    """Operation and argument of each instruction, also of comprehensions and inner functions; "" where none is named."""
+    steps = [(i.opname, i.argval) if i.opname in _NAMING else ("", None) for i in dis.get_instructions(code)]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _steps(constant)
+            steps += _steps(constant)
+    return tuple(s for s, before in zip(steps, [("", None), *steps], strict=False) if s[0] or before[0])
 
 
 def _compilable(name: str, value: Any) -> bool:

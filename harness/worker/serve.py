@@ -24,6 +24,9 @@ from harness.worker.memory import Arena
 
 _KEPT_OUTPUTS = 2
 _DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
+_COMPILE_ERRORS = (
+    "CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure", "OutOfResources", "PTXASError",
+)  # fmt: skip
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Cannot allocate memory")
 
 
@@ -400,7 +403,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _failure_row(failure: Any) -> dict[str, Any]:
-    return {"kernel": failure.kernel, "target": failure.target, "line": failure.line, "source": failure.source, "message": failure.message}
+    return {name: getattr(failure, name) for name in ("kernel", "target", "line", "source", "message")}
 
 
 def explain(error: BaseException, folder: Path) -> dict[str, Any]:
@@ -413,13 +416,17 @@ def explain(error: BaseException, folder: Path) -> dict[str, Any]:
     if isinstance(error, Rejected):
         return error.reply
     if isinstance(root, SyntaxError) and isinstance(error, SyntaxError):
-        where = [{"file": Path(root.filename or "").name, "line": root.lineno or 0, "source": (root.text or "").strip(), "function": ""}]
+        source = (root.text or "").strip()
+        where = [{"file": Path(root.filename or "").name, "line": root.lineno or 0, "source": source, "function": ""}]
         return {"status": "compile error", "kind": "syntax", "message": f"SyntaxError: {root.msg}", "where": where}
     where = []
     seen: BaseException | None = error
     while seen is not None:
         frames = [
-            {"file": os.path.relpath(f.filename, folder), "line": f.lineno or 0, "source": (f.line or "").strip(), "function": f.name}
+            {
+                "file": os.path.relpath(f.filename, folder), "line": f.lineno or 0, "source": (f.line or "").strip(),
+                "function": f.name,
+            }
             for f in traceback.extract_tb(seen.__traceback__)
             if f.filename.startswith(str(folder))
         ]
@@ -433,12 +440,11 @@ def explain(error: BaseException, folder: Path) -> dict[str, Any]:
     if isinstance(root, (MemoryError, torch.OutOfMemoryError)) or any(t in text for t in _OUT_OF_MEMORY):
         return {**reply, "status": "out of memory"}
     if any(t in text for t in _DEVICE_FAULTS) or name == "AcceleratorError":
-        return {**reply, "status": "device fault", "fatal": True}
+        # Further lines of CUDA's message are advice for people who debug CUDA programs.
+        return {**reply, "status": "device fault", "fatal": True, "message": reply["message"].splitlines()[0]}
     if name == "PermissionError" and "a submission may not do this" in text:
         return {**reply, "status": "refused"}
-    if name in ("CompilationError", "UnsupportedLanguageConstruct", "CompileTimeAssertionFailure", "OutOfResources", "PTXASError") or (
-        module.startswith("triton.compiler")
-    ):
+    if name in _COMPILE_ERRORS or module.startswith("triton.compiler"):
         return {**reply, "status": "compile error"}
     return {**reply, "status": "failed"}
 
