@@ -96,7 +96,8 @@ def test_mutant_fails_where_it_says(grade, device, tmp_path, exercise, mutant):
         pytest.skip(f"shows only on {mutant['on']}: {mutant['why']}")
     file = tmp_path / f"{exercise.name}.py"
     file.write_text(mutate(_reference(exercise).read_text(encoding="utf-8"), mutant), encoding="utf-8")
-    outcome = grade(exercise.id, "--from", str(file), "--device", device, "--no-timing", "--seed", SEED, "--check", mutant["check"])
+    options = ["--device", device, "--no-timing", "--seed", SEED, "--check", mutant["check"]]
+    outcome = grade(exercise.id, "--from", str(file), *options)
     result = _only(outcome.document, exercise)
     named = {c["name"]: c for c in result["checks"]}
     statuses = {mutant.get("status", "failed")}
