@@ -287,7 +287,7 @@ def kernels(draw, machines):
     else:
         registers, warps = draw(st.integers(16, 32)), draw(st.integers(1, 2))
         share = hw["shared"] // draw(st.integers(1, 20)) - hw["shared_reserved"]
-        shared = max(0, share + draw(st.integers(-hw["shared_unit"], hw["shared_unit"])))
+        shared = max(0, share + draw(st.sampled_from((0, 1)) | st.integers(-hw["shared_unit"], hw["shared_unit"])))
     return Drawn({"registers_per_thread": registers, "shared_bytes": shared, "warps": warps, "hw": hw}, {})
 
 

@@ -163,23 +163,24 @@ class row_argmax(TensorGrader):
         return torch.where(holds, columns, x.shape[1]).amin(dim=1)
 
     def _made_of(self, trial, values, dtypes=F + I):
-        """The contract on matrices of `values`: short rows, and rows of several blocks."""
+        """The contract on matrices of `values`, in every dtype: short rows, and rows of several blocks."""
         domain = arguments(x=tensor("M", "N", values=values), dtypes=dtypes, at_least={"N": 1})
-        for columns in (2, 3, 33, 257), (9001,):
-            focus = Focus("few values", (1, 2, 3), force={"N": columns}, dtypes=dtypes)
-            trial.hold(trial.draw(domain.under(focus)))
+        for dtype in dtypes:
+            for columns in (2, 3, 33, 257), (9001,):
+                focus = Focus("few values", (1, 2, 3), force={"N": columns}, dtypes=(dtype,))
+                trial.hold(trial.draw(domain.under(focus)))
 
-    @law("ties")
+    @law("ties", examples=0.15)
     def ties(self, trial):
         """The first of equals, also where they are blocks apart."""
         self._made_of(trial, few)
 
-    @law("several NaNs")
+    @law("several NaNs", examples=0.15)
     def nans(self, trial):
         """The first NaN, also where the next one, or a number, is blocks behind it."""
         self._made_of(trial, with_nans, F)
 
-    @law("lowest values")
+    @law("lowest values", examples=0.15)
     def bottom(self, trial):
         """Rows of the two smallest values that the dtype has."""
         self._made_of(trial, lowest)

@@ -11,13 +11,13 @@ from harness.record import Record, number
 FOLDER = ".grade"
 
 
-def read(root: Path, name: str) -> dict[str, Any]:
-    """The remembered table, empty when there is none or it cannot be read."""
+def read(root: Path, name: str, kind: type) -> dict[str, Any]:
+    """The remembered table, empty when there is none or it cannot be read; rows that are no `kind` are left out."""
     try:
         value = json.loads((root / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return {k: v for k, v in value.items() if isinstance(v, kind)} if isinstance(value, dict) else {}
 
 
 def write(root: Path, name: str, table: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def write(root: Path, name: str, table: dict[str, Any]) -> None:
 
 def remember(root: Path, record: Record) -> None:
     """Keep the best score of each exercise of the student's own work."""
-    best = read(root, "scores")
+    best = read(root, "scores", dict)
     for result in record.exercises:
         score = number(result.score)
         if score >= best.get(result.id, {}).get("score", -1):

@@ -57,7 +57,7 @@ def same(one: object, other: object) -> bool:
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
 
 @QUIET

@@ -27,8 +27,8 @@ def command(target: str, lang: str, again: bool) -> int:
         raise UsageError(f"{target} is {len(found)} exercises", f"name one: {', '.join(e.id for e in found[:5])}")
     exercise = found[0]
     hints = exercise.hints[lang]
-    shown = progress_store.read(course.root, "hints")
-    count = 1 if again else min(int(shown.get(exercise.id, 0)) + 1, len(hints))
+    shown = progress_store.read(course.root, "hints", int)
+    count = 1 if again else min(shown.get(exercise.id, 0) + 1, len(hints))
     for number, text in enumerate(hints[:count], 1):
         click.echo(f"{number}/{len(hints)}  {text}")
     shown[exercise.id] = count

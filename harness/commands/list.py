@@ -18,7 +18,7 @@ def command() -> int:
     Example: grade list
     """
     course = courses.find(Path.cwd())
-    best = progress_store.read(course.root, "scores")
+    best = progress_store.read(course.root, "scores", dict)
     click.echo(f"{course.title['en']} / {course.title['zh']}")
     for module in course.modules:
         click.echo(f"\n{module.name}: {module.title['en']} / {module.title['zh']}")
@@ -27,6 +27,6 @@ def command() -> int:
             click.echo(f"  {chapter.id}  {chapter.title['en']} / {chapter.title['zh']}{note}")
             for exercise in chapter.exercises:
                 seen = best.get(exercise.id)
-                score = f"{seen['score']}/{seen['max_score']} {seen['status']}" if seen else f"-/{exercise.max_score}"
+                score = f"{seen.get('score')}/{exercise.max_score} {seen.get('status')}" if seen else f"-/{exercise.max_score}"
                 click.echo(f"        {exercise.id:<22} {score:<16} {exercise.title['en']}")
     return 0

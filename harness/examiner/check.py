@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -147,5 +148,6 @@ def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) ->
     example = {"part": failure.part, "arguments": describe(wrong.drawn), **wrong.facts}
     return CheckResult(
         check.name, wrong.status, points, message=wrong.message, hint=wrong.cause or hint,
-        counterexample=example, replay=setting.replay, **common,  # type: ignore[arg-type]
+        counterexample=example,
+        replay=f"{setting.replay} --check {shlex.quote(check.name)}", **common,  # type: ignore[arg-type]
     )  # fmt: skip

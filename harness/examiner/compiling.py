@@ -60,12 +60,11 @@ def ask(
     exercise = submission.exercise
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         worker = park.warm("compile").worker(Path(scratch), exercise.limits, "cpu")
-        request = {
-            "op": "compile", "target": target, "calls": argument_lists, "asm": asm,
-            "files": dict(submission.files), "main": submission.main, "entry": exercise.name,
-        }  # fmt: skip
+        work = {"files": dict(submission.files), "main": submission.main, "entry": exercise.name}
         try:
-            reply = worker.ask(request, COMPILE_S)
+            raise_reply(worker.ask({"op": "aim", "target": target}, COMPILE_S))
+            raise_reply(worker.ask({"op": "load", **work}, exercise.limits.import_s))
+            reply = worker.ask({"op": "compile", "calls": argument_lists, "asm": asm}, COMPILE_S)
         except WorkerDied as died:
             raise Wrong(died.message, status=died.status) from None
         finally:

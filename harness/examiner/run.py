@@ -244,8 +244,11 @@ class Run:
         names = self._names(job)
         if only is None:
             return names
-        needed = {n for c in job.checks if c.name in only for n in c.needs}
-        return [n for n in names if n in only or n in needed]
+        needed = set(only)
+        for check in reversed(job.checks):  # what a check needs comes before it
+            if check.name in needed:
+                needed.update(check.needs)
+        return [n for n in names if n in needed]
 
     def _start_ready(
         self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]

@@ -146,10 +146,8 @@ _WRAPPING = (np.add, np.subtract, np.multiply)
 def _binary(self: Any, left: Any, right: Any, op: Any) -> Any:
     """One operation on two blocks. int1 wraps (True + True is False), which NumPy refuses or saturates."""
     a, b = left.data, right.data
-    if a.dtype == np.bool_ and op in _WRAPPING:
-        out = (op(a.astype(np.int8), b.astype(np.int8)) & 1).astype(np.bool_)
-    else:
-        out = op(a, b)
+    wraps = a.dtype == np.bool_ and op in _WRAPPING
+    out = (op(a.astype(np.int8), b.astype(np.int8)) & 1).astype(np.bool_) if wraps else op(a, b)
     kind = left.dtype.scalar
     if out.dtype != np.bool_:
         # A block of bits of one type must not grow into another (float16 with float32, say).

@@ -166,12 +166,17 @@ class Worker:
         report = {"launches": seen.launches, "refused": seen.refused}
         return {"status": "ok", "value": self._describe(value, "", facts, None, {}), "facts": facts, "evidence": report}
 
-    def compile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compile for a target that is not there every kernel that the given calls launch."""
-        from harness.compiler import offline, report
+    def aim(self, request: dict[str, Any]) -> dict[str, Any]:
+        """From here on this process compiles for a GPU that is not there."""
+        from harness.compiler import offline
 
         offline.prepare(request["target"])
-        self.load(request)
+        return {"status": "ok"}
+
+    def compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile every kernel that the given calls launch; nothing runs."""
+        from harness.compiler import offline, report
+
         assert self.entry is not None
         with offline.recording(disassemble=request["asm"]) as compiled:
             for args in request["calls"]:
@@ -392,7 +397,9 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def _plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of a tensor's bytes, on its device."""
-    return tensor.detach().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8).clone()
+    plain = tensor.detach().resolve_conj().resolve_neg().reshape(-1)
+    # `contiguous` would keep the odd stride of a tensor of one element, which cannot be viewed as bytes.
+    return plain.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -475,7 +482,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         cuda_vmm.library()
         torch.cuda.init()  # type: ignore[no-untyped-call]
     channel.send({"status": "ok", "sandbox": level})
-    handlers = {name: getattr(worker, name) for name in ("load", "call", "drive", "compile", "prime", "sample", "peek")}
+    handlers = {name: getattr(worker, name) for name in ("load", "call", "drive", "aim", "compile", "prime", "sample", "peek")}
     while (message := channel.receive()) is not None:
         try:
             reply = handlers[message["op"]](message)

@@ -1,7 +1,6 @@
 """The parts that can be looked at without shutting anything in."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -69,18 +68,11 @@ def test_probe_gives_a_reason_for_all_that_is_missing(probe: sandbox.Probe) -> N
     assert (probe.level is sandbox.Level.LANDLOCK) == bool(probe.landlock_abi and probe.seccomp)
 
 
-def test_probe_is_quick_and_changes_nothing() -> None:
+def test_probe_changes_nothing() -> None:
     before = os.readlink("/proc/self/ns/net"), Path("/proc/self/status").read_text().count("Seccomp:\t0")
-    best = min(_seconds() for _ in range(3))
+    sandbox.probe()
     after = os.readlink("/proc/self/ns/net"), Path("/proc/self/status").read_text().count("Seccomp:\t0")
     assert before == after
-    assert best < 0.05
-
-
-def _seconds() -> float:
-    start = time.perf_counter()
-    sandbox.probe()
-    return time.perf_counter() - start
 
 
 def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
