@@ -57,7 +57,8 @@ def same(one: object, other: object) -> bool:
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+    flat = tensor.reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
 
 @QUIET
