@@ -267,6 +267,8 @@ def test_ctrl_c_ends_everything(tmp_path):
     command = subprocess.Popen(
         [sys.executable, "-m", "harness", "ch02.vec_add", "--from", str(tmp_path), "--device", "cpu"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # A test run in the background inherits an ignored SIGINT, which Python would leave ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     family: set[int] = set()
     deadline = time.monotonic() + 120
