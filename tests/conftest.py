@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="where solutions run: cpu (interpreted) or cuda")
+    parser.addoption("--examples-seed", default="2026", help="seed of the examples that solutions are graded with")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ def park():
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--device"))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> str:
+    """One seed unless another is asked for: a test gives the same answer every time."""
+    return str(request.config.getoption("--examples-seed"))
 
 
 @pytest.fixture
