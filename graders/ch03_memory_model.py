@@ -76,7 +76,9 @@ class Moved(TensorGrader):
     views: tuple = ()  # (shape, strides) of small int8 views with offsets of 2**31 and more
     big: tuple = ()  # sizes (rows, columns) of an int8 input of more than 2**31 elements
 
-    def hold_far(self, trial):
+    @check("offsets past 2**31", needs=("aligned",), once=True)
+    def far(self, trial):
+        """An element's offset may exceed an int32 though every index, and nearly every stride, is small."""
         entry = type(self).__name__
         for shape, strides in self.views:
             cells = (torch.arange(math.prod(shape)) + 1).to(torch.int8).reshape(shape)
@@ -99,7 +101,9 @@ class Moved(TensorGrader):
         right = (source % period).to(torch.int8)
         trial.same(got, right, f"wrong for an int8 input of {count:,} elements", "an int32 offset")
 
-    def hold_payloads(self, trial):
+    @law("NaN payloads")
+    def payloads(self, trial):
+        """A NaN is copied with its sign and payload."""
         focus = Focus("NaN payloads", (16, 1, 3, 17, 33, 64), dtypes=F, ranks=(2, 1, 3))
         drawn = trial.draw(self.inputs.under(focus))
         trial.hold(drawn.replace(x=bits_to_nan(drawn["x"])))
@@ -131,16 +135,6 @@ class strided_copy(Moved):
         order = trial.draw(st.permutations(range(drawn["x"].dim())))
         trial.hold(drawn.replace(x=drawn["x"].permute(order)))
 
-    @law("NaN payloads")
-    def payloads(self, trial):
-        """A NaN is copied with its sign and payload."""
-        self.hold_payloads(trial)
-
-    @check("offsets past 2**31", needs=("aligned",), once=True)
-    def far(self, trial):
-        """An element's offset may exceed an int32 though every index, and nearly every stride, is small."""
-        self.hold_far(trial)
-
 
 class transpose(Moved):
     """y[n, m] = x[m, n]."""
@@ -166,16 +160,6 @@ class transpose(Moved):
         drawn = trial.draw(self.inputs.under(Focus("involution", (16, 3, 17, 33, 100, 1), dtypes=ANY)))
         twice = trial.run(trial.run(drawn["x"]))
         trial.same(twice, drawn["x"], "transpose(transpose(x)) is not x")
-
-    @law("NaN payloads")
-    def payloads(self, trial):
-        """A NaN is copied with its sign and payload."""
-        self.hold_payloads(trial)
-
-    @check("offsets past 2**31", needs=("aligned",), once=True)
-    def far(self, trial):
-        """An element's offset may exceed an int32 though every index, and nearly every stride, is small."""
-        self.hold_far(trial)
 
     @check("tall and wide", needs=("aligned",), once=True)
     def tall_and_wide(self, trial):

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.course import Course, Exercise, digest
 from harness.errors import UsageError
@@ -28,6 +29,11 @@ class Submission:
     @property
     def sha256(self) -> str:
         return hashlib.sha256(self.files[self.main]).hexdigest() if self.files else ""
+
+    @property
+    def load_request(self) -> dict[str, Any]:
+        """What a worker is asked to import it with."""
+        return {"op": "load", "files": dict(self.files), "main": self.main, "entry": self.exercise.name}
 
     @property
     def untouched(self) -> bool:

@@ -60,10 +60,9 @@ def ask(
     exercise = submission.exercise
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         worker = park.warm("compile").worker(Path(scratch), exercise.limits, "cpu")
-        work = {"files": dict(submission.files), "main": submission.main, "entry": exercise.name}
         try:
             raise_reply(worker.ask({"op": "aim", "target": target}, COMPILE_S))
-            raise_reply(worker.ask({"op": "load", **work}, exercise.limits.import_s))
+            raise_reply(worker.ask(submission.load_request, exercise.limits.import_s))
             reply = worker.ask({"op": "compile", "calls": argument_lists, "asm": asm}, COMPILE_S)
         except WorkerDied as died:
             raise Wrong(died.message, status=died.status) from None

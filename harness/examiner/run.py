@@ -126,14 +126,8 @@ class Run:
         exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
         worker = self.park.warm(mode).worker(job.scratch, exercise.limits, device or self.options.device)
         self.levels.add(worker.level)
-        request = {
-            "op": "load",
-            "files": dict(job.submission.files),
-            "main": job.submission.main,
-            "entry": exercise.name,
-        }
         try:
-            raise_reply(worker.ask(request, exercise.limits.import_s))
+            raise_reply(worker.ask(job.submission.load_request, exercise.limits.import_s))
         except WorkerDied as died:
             worker.close()
             raise Wrong(f"while it was imported: {died.message}", status=died.status) from None
@@ -261,12 +255,9 @@ class Run:
         for check in job.checks:
             if check.name not in wanted or check.name in job.done or check.name in job.started:
                 continue
-            blocked = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
-            if blocked:
-                reason = f'needs "{blocked[0]}", which did not pass ({job.done[blocked[0]].status})'
-                job.done[check.name] = CheckResult(
-                    check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason
-                )
+            void = self._void(job, check)
+            if void is not None:
+                job.done[check.name] = void
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
             elif self.options.gpu or all(n in job.done for n in check.needs):
                 # With many cores and seconds of compilation a check, nobody waits: what a failed need makes void is
@@ -275,9 +266,13 @@ class Run:
                 future = pool.submit(self._guarded, job, check.name, lambda c=check: self._check(job, c))  # type: ignore[misc]
                 running[future] = (job, check.name)
 
-    def _void(self, job: _Job, name: str, need: str) -> CheckResult:
-        reason = f'needs "{need}", which did not pass ({job.done[need].status})'
-        return CheckResult(name, Status.NOT_RUN, _points(job.exercise, name), message=reason)
+    def _void(self, job: _Job, check: Check) -> CheckResult | None:
+        """What stands for a check one of whose needs did not pass; None when none has failed."""
+        failed = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
+        if not failed:
+            return None
+        reason = f'needs "{failed[0]}", which did not pass ({job.done[failed[0]].status})'
+        return CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
 
     def _time(self, jobs: list[_Job]) -> None:
         """The performance of every exercise: prepared side by side, timed one after the other."""
@@ -324,9 +319,8 @@ class Run:
     def _result(self, job: _Job) -> ExerciseResult:
         missing = "not asked for"
         for check in job.checks:
-            blocked = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
-            if blocked and check.name in job.done and job.done[check.name].status is not Status.NOT_STARTED:
-                job.done[check.name] = self._void(job, check.name, blocked[0])
+            if check.name in job.started and (void := self._void(job, check)) is not None:
+                job.done[check.name] = void
         checks = tuple(
             job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing)
             for n in self._names(job)

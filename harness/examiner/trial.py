@@ -7,7 +7,7 @@ inputs unchanged, new plain outputs, two runs bit-equal, a kernel of the submiss
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,7 +42,6 @@ class Lab:
     worker: Worker | None = None
     margin: float = 0.0
     calls: int = 0
-    stale: bool = field(default=False)
 
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         if self.worker is None or self.worker.dead:

@@ -16,8 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,6 @@ class Worker:
     warm: Warm
     folder: Path
     dead: bool = False
-    last_reply: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds."""
@@ -328,8 +326,8 @@ class Warm:
 class Park:
     """The warm parents of one run, started when first asked for; closes them all."""
 
-    def __init__(self, *, sandboxed: bool = True, on_start: Callable[[str], None] | None = None) -> None:
-        self.sandboxed, self.on_start = sandboxed, on_start
+    def __init__(self, *, sandboxed: bool = True) -> None:
+        self.sandboxed = sandboxed
         self._parents: dict[str, Warm] = {}
         self._aborted = False
         self._lock = threading.Lock()

@@ -282,15 +282,16 @@ class Worker:
         in_place: set[str],
     ) -> dict[str, Any]:
         zones = [*guards, *seen.allocated]
-        storages = {t.untyped_storage()._cdata: (n, t.untyped_storage()) for n, t in reversed(placed.items())}
-        order = list(dict.fromkeys(t.untyped_storage()._cdata for t in placed.values()))
+        # Each storage once, by the name of its first tensor: the order in which `originals` holds them.
+        storages: dict[int, tuple[str, Any]] = {}
+        for name, tensor in placed.items():
+            storages.setdefault(tensor.untyped_storage()._cdata, (name, tensor.untyped_storage()))
         names, differences = [], []
-        for position, key in enumerate(order):
-            name, storage = storages[key]
+        for (name, storage), original in zip(storages.values(), originals, strict=True):
             if name.split("[")[0] not in in_place:
                 names.append(name)
                 now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
-                differences.append((now != originals[position]).any())
+                differences.append((now != original).any())
         flags = _flags([*(z.touched() for z in zones), *differences])
         damage = [z.damage() for z, hit in zip(zones, flags, strict=False) if hit]
         changed = [n for n, hit in zip(names, flags[len(zones) :], strict=True) if hit]
