@@ -71,7 +71,7 @@ class outer_add(TensorGrader):
 
     def checks(self, *, gpu):
         # Axis 1 of a grid has 65,535 programs or less: 2,097,120 rows in blocks of 32. Too many to interpret.
-        tall = Focus("more rows of blocks than axis 1 has", (1, 2, 3), force={"M": (2_200_003,)}, cap=1 << 24)
+        tall = Focus("more rows of blocks than axis 1 has", (1, 2, 3), force={"M": (2_200_003,)}, cap=1 << 24, share=0.1)
         parts = (Part(tall.name, self._holds(tall)),) if gpu else ()
         checks = widened(super().checks(gpu=gpu), "ragged", *parts)
         return widened(checks, "special values", *special_in_one(self.inputs))

@@ -124,12 +124,23 @@ class Course:
 
 
 def digest(source: bytes) -> str:
-    """What identifies a stub: its syntax tree, so that comments, blank lines and line ends change nothing."""
+    """What identifies a stub: its syntax tree, so that comments, blank lines and line ends change nothing.
+
+    The same under every version of Python, which `ast.dump` is not: 3.12 gave functions a list of type parameters.
+    """
     try:
-        text = ast.dump(ast.parse(source))
+        text = _shape(ast.parse(source))
     except (SyntaxError, ValueError):
         return hashlib.sha256(source).hexdigest()[:16]
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _shape(node: Any) -> str:
+    """A syntax tree in words, without what is empty: a field that a version of Python adds is empty in old code."""
+    if isinstance(node, ast.AST):
+        fields = [f"{name}={_shape(value)}" for name, value in ast.iter_fields(node) if value is not None and value != []]
+        return f"{type(node).__name__}({', '.join(fields)})"
+    return f"[{', '.join(map(_shape, node))}]" if isinstance(node, list) else repr(node)
 
 
 class _Reader:

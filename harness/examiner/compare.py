@@ -65,17 +65,21 @@ def within(got: torch.Tensor, expected: torch.Tensor, tolerance: torch.Tensor) -
     reached = expected.double()
     value = got.double()
     tolerance = tolerance.double().expand(reached.shape)
-    limit = float(torch.finfo(got.dtype).max)
     error = (value - reached).abs()
-    near = error <= tolerance
-    overflows = (reached.abs() + tolerance.nan_to_num(0.0) > limit) & reached.isfinite()
-    to_infinity = overflows & value.isinf() & (value.sign() == reached.sign())
-    to_largest = (
-        reached.isfinite() & (reached.abs() > limit) & (value.abs() == limit) & (value.sign() == reached.sign())
-    )
-    ok = near | (value == reached) | (value.isnan() & reached.isnan()) | to_infinity | to_largest
-    counted = (error > 0) & error.isfinite() & (tolerance > 0) & tolerance.isfinite() & ~to_largest
-    used = float((error[counted] / tolerance[counted]).max()) if bool(counted.any()) else 0.0
+    ok = error <= tolerance
+    counted = ok
+    if not bool(ok.all()):
+        limit = float(torch.finfo(got.dtype).max)
+        overflows = (reached.abs() + tolerance.nan_to_num(0.0) > limit) & reached.isfinite()
+        to_infinity = overflows & value.isinf() & (value.sign() == reached.sign())
+        to_largest = (
+            reached.isfinite() & (reached.abs() > limit) & (value.abs() == limit) & (value.sign() == reached.sign())
+        )
+        ok = ok | (value == reached) | (value.isnan() & reached.isnan()) | to_infinity | to_largest
+        counted = error.isfinite() & ~to_largest
+    # 0 / 0 is no error; an infinite error or bound says nothing of how much was used.
+    share = (error / tolerance).where(counted & (error > 0) & (tolerance > 0), 0.0).nan_to_num(0.0, posinf=0.0)
+    used = float(share.max()) if share.numel() else 0.0
     return (_mismatch(~ok, expected, got, tolerance) if not bool(ok.all()) else None), used
 
 

@@ -104,6 +104,8 @@ class _Job:
     done: dict[str, CheckResult] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
     performance: PerformanceResult | None = None
+    lab: Lab | None = None  # of the timing, once it is being prepared
+    prepared: Future[None] | None = None
 
     @property
     def exercise(self) -> Exercise:
@@ -173,6 +175,7 @@ class Run:
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
+        _settle(self.options.workers)
         if self.options.gpu and self.options.timing:
             threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
         with self._jobs(submissions) as jobs:
@@ -205,7 +208,10 @@ class Run:
         running: dict[Future[CheckResult], tuple[_Job, str]] = {}
         for job in jobs:
             self._skip_whole(job)
-            self._start_ready(job, pool, running)
+            if not self.options.gpu:
+                self._start_ready(job, pool, running)
+        if self.options.gpu:
+            self._start_all(jobs, pool, running)
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -214,6 +220,7 @@ class Run:
                     job.done[name] = future.result()
                     self.progress(job.exercise.id, name, str(job.done[name].status))
                     self._start_ready(job, pool, running)
+                    self._prepare(job, pool)
         except BaseException:
             for future in running:
                 future.cancel()
@@ -259,12 +266,29 @@ class Run:
             if void is not None:
                 job.done[check.name] = void
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
-            elif self.options.gpu or all(n in job.done for n in check.needs):
-                # With many cores and seconds of compilation a check, nobody waits: what a failed need makes void is
-                # struck out afterwards.
-                job.started.add(check.name)
-                future = pool.submit(self._guarded, job, check.name, lambda c=check: self._check(job, c))  # type: ignore[misc]
-                running[future] = (job, check.name)
+            elif not self.options.gpu and all(n in job.done for n in check.needs):
+                self._submit(job, check, pool, running)
+
+    def _submit(
+        self, job: _Job, check: Check, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
+    ) -> None:
+        job.started.add(check.name)
+        running[pool.submit(self._guarded, job, check.name, lambda: self._check(job, check))] = (job, check.name)
+
+    def _start_all(
+        self, jobs: list[_Job], pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
+    ) -> None:
+        """With many cores and seconds of compilation a check, nobody waits for what he needs: the longest checks go
+        first, and what a failed need makes void is struck out afterwards."""
+        checks = [(job, c) for job in jobs for c in job.checks if c.name in self._wanted(job) and c.name not in job.done]
+        checks.sort(key=lambda pair: -pair[1].examples)
+        long = [pair for pair in checks if pair[1].examples >= 0.5]
+        for job, check in long:
+            self._submit(job, check, pool, running)
+        for job in jobs:
+            self._start_ready(job, pool, running)  # which takes as long as a short check
+        for job, check in checks[len(long) :]:
+            self._submit(job, check, pool, running)
 
     def _void(self, job: _Job, check: Check) -> CheckResult | None:
         """What stands for a check one of whose needs did not pass; None when none has failed."""
@@ -274,31 +298,35 @@ class Run:
         reason = f'needs "{failed[0]}", which did not pass ({job.done[failed[0]].status})'
         return CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
 
-    def _time(self, jobs: list[_Job]) -> None:
-        """The performance of every exercise: prepared side by side, timed one after the other."""
-        timed = []
-        for job in jobs:
-            job.performance = self._untimed(job)
-            if job.performance is None:
-                timed.append(job)
-        if not timed:
+    def _prepare(self, job: _Job, pool: ThreadPoolExecutor) -> None:
+        """Compile and tune for the clock as soon as an exercise's checks have passed, beside those of others."""
+        if any(n not in job.done for n in self._wanted(job)) or self._untimed(job) is not None:
             return
         import torch
 
         from harness.examiner import timing
 
-        device = torch.device(self.options.device)
-        labs = [Lab(job.exercise, job.grader, True, lambda job=job: self.start_worker(job)) for job in timed]  # type: ignore[misc]
+        job.lab = Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
+        job.prepared = pool.submit(timing.prepare, job.lab, torch.device(self.options.device))
+
+    def _time(self, jobs: list[_Job]) -> None:
+        """The performance of every exercise: prepared by now, timed one after the other."""
+        import torch
+
+        from harness.examiner import timing
+
         try:
-            with ThreadPoolExecutor(self.options.workers) as pool:
-                ready = [pool.submit(timing.prepare, lab, device) for lab in labs]
-            for job, lab, prepared in zip(timed, labs, ready, strict=True):
+            for job in jobs:
+                if job.lab is None or job.prepared is None:
+                    job.performance = self._untimed(job)
+                    continue
                 self.progress(job.exercise.id, "speed", "running")
-                job.performance = timing.judge(lab, device, prepared.exception())
+                job.performance = timing.judge(job.lab, torch.device(self.options.device), job.prepared.exception())
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
-            for lab in labs:
-                lab.drop()
+            for job in jobs:
+                if job.lab is not None:
+                    job.lab.drop()
 
     def _untimed(self, job: _Job) -> PerformanceResult | None:
         """Why an exercise is not timed, or None when it is to be."""
@@ -358,6 +386,21 @@ class Run:
             "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
             "python": platform.python_version(), "sandbox": level,
         }  # fmt: skip
+
+
+def _settle(workers: int) -> None:
+    """Make this process fit for many checks at a time."""
+    import ctypes
+
+    import torch
+
+    # The checks of a run fill the cores; threads of torch's own would only get in each other's way.
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
+    # Keep freed memory: the C library gives large blocks back to the kernel at once, and half the time of a comparison
+    # of large tensors went into getting them again, page by page.
+    with contextlib.suppress(AttributeError, OSError):
+        for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of glibc's mallopt
+            ctypes.CDLL(None).mallopt(option, 1 << 30)
 
 
 def _wake_gpu(device: str) -> None:

@@ -28,7 +28,7 @@ from harness.status import Status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
-POLL_S = 0.02
+POLL_S = 0.05  # between two looks at a worker's memory
 GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host memory of their own
 GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
@@ -260,20 +260,21 @@ class Warm:
         return self.facts
 
     def worker(self, scratch: Path, limits: Limits, device: str) -> Worker:
-        """Fork a worker that may write in `scratch` only."""
+        """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu"."""
         if not self.alive() and self._ready:
             self._start()  # a submission took the parent with it; its check has already been told so
         self.ready()
         ours, theirs = socket.socketpair()
         read_output, write_output = os.pipe()
         read_status, write_status = os.pipe()
-        cache = scratch / f"cache-{self.mode}"
-        cache.mkdir(parents=True, exist_ok=True)
-        gpu = self.mode == "gpu"
+        mode = "compile" if self.mode == "gpu" and device == "cpu" else self.mode
+        gpu = mode == "gpu"
+        environment = {"TRITON_CACHE_DIR": str(self._cache(scratch, mode)), "TMPDIR": str(scratch), "HOME": str(scratch)}
+        if not gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = ""
         request = {
-            "mode": self.mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed,
-            "max_allocation": (64 << 30) if gpu else limits.memory_bytes,
-            "environment": {"TRITON_CACHE_DIR": str(cache), "TMPDIR": str(scratch), "HOME": str(scratch)},
+            "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed,
+            "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
             "readable": [str(p) for p in sandbox.default_readable(REPOSITORY)],
             "limits": {
                 "processes": GPU_PROCESSES if gpu else limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
@@ -312,6 +313,15 @@ class Warm:
         worker.level = hello["sandbox"]
         return worker
 
+    def _cache(self, scratch: Path, mode: str) -> Path:
+        """Triton's cache for the workers in `scratch`: their own, begun as a copy of what the parent has built."""
+        cache = scratch / f"cache-{mode}"
+        with self._lock:
+            if not cache.exists() and mode == "gpu":
+                shutil.copytree(self.facts["seed"], cache)
+        cache.mkdir(parents=True, exist_ok=True)
+        return cache
+
     def close(self) -> None:
         self.control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -336,6 +346,8 @@ class Park:
         with self._lock:
             if self._aborted:
                 raise MachineError("the run was interrupted")
+            if mode == "compile" and "gpu" in self._parents:
+                mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
                 self._parents[mode] = Warm(mode, sandboxed=self.sandboxed)
             return self._parents[mode]

@@ -26,7 +26,7 @@ LARGE = tuple(n for n in RAGGED if n >= 63)
 LONG = (4999, 5003, 5120)  # carries over wide blocks
 GPU_LARGE = (1009, 2048, 3001, 4096, 4099)  # up to 16 times the interpreted sizes
 CAP_CPU = 1 << 14  # elements of one tensor when interpreted: a program of a small block costs milliseconds
-CAP_GPU = 1 << 22
+CAP_GPU = 1 << 20
 
 CONTIGUOUS = "contiguous"
 LAYOUTS = ("transposed", "step-2 slice", "step-2 rows", "padded pitch", "storage offset", "expanded", "expanded last")

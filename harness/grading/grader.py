@@ -191,4 +191,6 @@ class TensorGrader(Grader):
         last = self.inputs.dtypes[-1:]
         plain = dom.Focus("compile", (256,), ranks=(2,))
         odd = dom.Focus("compile", (129, 257), dtypes=last, layouts=("step-2 slice", "padded pitch"), ranks=(2,))
-        return [example(self.inputs.under(f)).values() for f in (plain, odd)]
+        # Triton takes an argument that is 1 for a constant, which has no `.to` and no dtype.
+        one = dom.Focus("compile", (1,), ranks=(2,))
+        return [example(self.inputs.under(f)).values() for f in (plain, odd, one)]

@@ -4,16 +4,20 @@ Everything is read from /proc, which works for any child of the same user and fo
 """
 
 import contextlib
+import math
 import os
 import select
 import signal
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 _SCRATCH_EVERY_S: Final = 0.2
 _EVERYTHING_EVERY_S: Final = 0.5
+_SHARE_OF_TIME: Final = 0.02  # what looking may take of one core, whatever there is to look at
 _SMALLEST_FILE: Final = 4096  # an empty file takes an inode; many of them fill a disk too
 _FREEZE_ROUNDS: Final = 50
 
@@ -32,7 +36,8 @@ class _Process:
 
 def _process(pid: int) -> _Process | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            text = file.read(4096).decode(errors="replace")
     except OSError:
         return None
     # The name is in brackets and may itself hold brackets and blanks.
@@ -45,13 +50,13 @@ def _all() -> list[_Process]:
     return [process for name in names if (process := _process(int(name))) is not None]
 
 
-def _tree(pid: int) -> list[_Process]:
+def _tree(pid: int, processes: list[_Process] | None = None) -> list[_Process]:
     """The process, its descendants, and whatever is in a session that one of them leads, orphans too."""
     children: dict[int, list[_Process]] = {}
     sessions: dict[int, list[_Process]] = {}
     found: dict[int, _Process] = {}
     pending: list[_Process] = []
-    for process in _all():
+    for process in _all() if processes is None else processes:
         children.setdefault(process.parent, []).append(process)
         sessions.setdefault(process.session, []).append(process)
         if process.pid == pid:
@@ -129,6 +134,43 @@ def size_of(folder: Path, stop: int) -> int:
     return total
 
 
+_T = TypeVar("_T")
+
+
+class _Look(Generic[_T]):
+    """A look at something that many watches share: taken anew when it is `every_s` old, more rarely where it takes
+    long."""
+
+    def __init__(self, look: Callable[[], _T], every_s: float) -> None:
+        self._look, self._every_s = look, every_s
+        self._lock = threading.Lock()
+        self._next = -math.inf
+        self._seen: _T | None = None
+
+    def __call__(self) -> _T:
+        with self._lock:
+            started = time.monotonic()
+            if started >= self._next or self._seen is None:
+                self._seen = self._look()
+                took = time.monotonic() - started
+                self._next = started + max(self._every_s, took / _SHARE_OF_TIME)
+            return self._seen
+
+
+_everything = _Look(_all, _EVERYTHING_EVERY_S)
+_folders: dict[Path, _Look[int]] = {}
+
+
+def _size_shared(folder: Path, stop: int) -> int:
+    """`size_of`, one look for all the workers that write there."""
+    look = _folders.get(folder)
+    if look is None:
+        for gone in [f for f in list(_folders) if not f.exists()]:
+            _folders.pop(gone, None)
+        look = _folders.setdefault(folder, _Look(lambda: size_of(folder, stop), _SCRATCH_EVERY_S))
+    return look()
+
+
 class Watch:
     """Looks at a worker (or its warden) and all that it started, from the moment this is made.
 
@@ -148,7 +190,8 @@ class Watch:
         self._next_scratch = self._next_everything = 0.0
 
     def breach(self) -> str | None:
-        """What is over its limit, in words, or None. The scratch folder is looked at 5 times a second."""
+        """What is over its limit, in words, or None. The scratch folder is looked at
+        5 times a second, or less often where there is much in it."""
         pids = self._pids()
         if self._processes is not None and len(pids) > self._processes:
             return f"more than {self._processes} processes"
@@ -160,7 +203,7 @@ class Watch:
         now = time.monotonic()
         if now >= self._next_scratch:
             self._next_scratch = now + _SCRATCH_EVERY_S
-            if size_of(self._scratch, self._bytes) > self._bytes:
+            if _size_shared(self._scratch, self._bytes) > self._bytes:
                 return f"scratch folder over {self._bytes} bytes"
         return None
 
@@ -172,7 +215,7 @@ class Watch:
             if below is not None:
                 return below
         self._next_everything = now + _EVERYTHING_EVERY_S
-        return [process.pid for process in _tree(self._pid) if process.state != "Z"]
+        return [process.pid for process in _tree(self._pid, _everything()) if process.state != "Z"]
 
     def _exactly(self, pids: list[int], at_most: int) -> int:
         """Counts pages that forks share once; `at_most` where that cannot be read."""

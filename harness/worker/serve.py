@@ -461,6 +461,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     """Shut the process in, then answer requests until the examiner hangs up."""
     scratch = Path(request["scratch"])
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # the parent's choice is not ours
     level = "none"
     if request["sandbox"]:
         if "pid" in namespaces:

@@ -8,6 +8,7 @@ the worker ends the namespace, and with it every process the submission started.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -22,28 +23,32 @@ RECEIVE = 1 << 16
 
 def _warm(mode: str) -> dict[str, Any]:
     """The imports that every worker needs; returns what the examiner should know (versions, the probe's findings)."""
-    import torch
+    from harness.worker import compiler_warmth
+
+    facts: dict[str, Any] = {"broken": []}
+    # The compiler warms up while torch is imported, which takes seconds and one core.
+    with contextlib.ExitStack() as meanwhile:
+        if mode == "gpu":
+            facts["seed"] = meanwhile.enter_context(compiler_warmth.seeding())
+        if mode != "interpret":
+            meanwhile.enter_context(compiler_warmth.compiling())
+        import torch
+
     import triton
     import triton.language
 
     torch.set_num_threads(1)
     torch.empty(1).fill_(0).sum().item()
-    facts: dict[str, Any] = {"torch": torch.__version__, "triton": triton.__version__, "broken": []}
+    facts |= {"torch": torch.__version__, "triton": triton.__version__}
     if mode == "interpret":
         from harness import interpreter
 
         interpreter.install()
         report = interpreter.probe()
-        facts["broken"] = list(report.broken)
+        facts["broken"] += report.broken
         facts["mended"] = list(report.mended)
-    if mode == "gpu":
-        # Triton asks ldconfig where libcuda is, once a process; here, where that may be done. Its driver itself must
-        # wait: it touches CUDA, which does not survive a fork.
-        from triton.backends.nvidia import driver
-
-        driver.library_dirs()
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            facts["broken"].append("CUDA was initialised before the fork")
+    if mode == "gpu" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        facts["broken"].append("CUDA was initialised before the fork")
     from harness.worker import evidence, memory, serve  # noqa: F401
 
     return facts

@@ -1,5 +1,5 @@
-"""Other style: a program owns a strip of input rows and walks along it tile by tile in a loop; autotuned
-over two configurations, and the tile is turned by `tl.permute`."""
+"""Other style: a few programs share a strip of input rows and walk along it in strides; autotuned over two
+configurations, and the tile is turned by `tl.permute`."""
 
 import torch
 import triton
@@ -16,16 +16,17 @@ import triton.language as tl
 @triton.jit
 def _strip(x, y, M, N, sm, sn, BM: tl.constexpr, BN: tl.constexpr):
     m = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
-    n = tl.arange(0, BN).to(tl.int64)
+    first = tl.program_id(1).to(tl.int64) * BN
+    step = tl.num_programs(1).to(tl.int64) * BN
+    n = first + tl.arange(0, BN)
     source = x + m[:, None] * sm + n[None, :] * sn
     target = y + n[:, None] * M + m[None, :]
-    for left in range(0, N, BN):
+    for left in range(0, N - first, step):
         tile = tl.load(source, mask=(m[:, None] < M) & (n[None, :] < N - left))
         tl.store(target, tl.permute(tile, (1, 0)), mask=(n[:, None] < N - left) & (m[None, :] < M))
-        # One step to the right in x is BN whole lines down in y; as a block, so that the step is 64 bits
-        # wide.
-        source += tl.full([1, 1], BN, tl.int64) * sn
-        target += tl.full([1, 1], BN, tl.int64) * M
+        # A step to the right in x is as many whole lines down in y.
+        source += step * sn
+        target += step * M
 
 
 def transpose(x: torch.Tensor) -> torch.Tensor:
@@ -34,5 +35,5 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
     if y.numel() == 0:
         return y
     with torch.cuda.device_of(x):
-        _strip[lambda meta: (triton.cdiv(M, meta["BM"]),)](x, y, M, N, *x.stride())
+        _strip[lambda meta: (triton.cdiv(M, meta["BM"]), min(256, triton.cdiv(N, meta["BN"])))](x, y, M, N, *x.stride())
     return y

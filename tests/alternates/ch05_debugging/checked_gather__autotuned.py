@@ -13,8 +13,9 @@ import triton.language as tl
 def kernel(x_ptr, index_ptr, out_ptr, N, K, BLOCK: tl.constexpr):
     k = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     i = tl.load(index_ptr + k, mask=k < K, other=0)
-    # A negative int64 is 2**63 or more as uint64, and so larger than every N.
-    good = i.to(tl.uint64, bitcast=True) < N.to(tl.uint64)
+    # A negative int64 is 2**63 or more as uint64, and so larger than every N. N has no `.to`: a size of 1 is a
+    # constant to the compiler.
+    good = i.to(tl.uint64, bitcast=True) < tl.full([1], 0, tl.uint64) + N
     tl.device_assert(good | (k >= K), "index out of range")
     tl.store(out_ptr + k, tl.load(x_ptr + i, mask=good & (k < K)), mask=k < K)
 
