@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import course as courses
@@ -20,6 +21,7 @@ from harness.examiner.warm import Park
 from harness.grading.grader import TensorGrader
 
 ROOT = Path(__file__).parents[1]
+SIDE_BY_SIDE = 3
 PRECISION = ("m6", "precision", "tf32", "fp16")
 
 
@@ -30,49 +32,58 @@ def largest(run: Run, exercise, file: Path) -> tuple[float, str]:
     return max(c.margin for c in result.checks), str(result.status)
 
 
-def rows(run: Run, exercise) -> list[str]:
+def solutions(exercise, folder: Path):
+    """(name, "right" or "faulty", file) of everything that is measured; mutants are written to `folder`."""
     reference = ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
-    lines = []
-    alternates = sorted((ROOT / "tests" / "alternates" / exercise.chapter).glob(f"{exercise.name}__*.py"))
-    for file in (reference, *alternates):
-        used, status = largest(run, exercise, file)
-        lines.append(f"| {exercise.id} | {file.stem} | right | {used:.3g} | {status} |")
-    mutants = tomllib.loads(
-        (ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml").read_text("utf-8")
-    )
-    for mutant in mutants["mutant"]:
-        if str(mutant["kind"]).lower() not in PRECISION:
-            continue
-        source = reference.read_text("utf-8")
-        for edit in mutant["edits"]:
-            source = source.replace(edit["find"], edit["replace"])
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / f"{exercise.name}.py"
+    for file in (reference, *sorted((ROOT / "tests" / "alternates" / exercise.chapter).glob(f"{exercise.name}__*.py"))):
+        yield file.stem, "right", file
+    table = ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml"
+    for number, mutant in enumerate(tomllib.loads(table.read_text("utf-8"))["mutant"]):
+        if str(mutant["kind"]).lower() in PRECISION:
+            source = reference.read_text("utf-8")
+            for edit in mutant["edits"]:
+                source = source.replace(edit["find"], edit["replace"])
+            file = folder / str(number) / f"{exercise.name}.py"
+            file.parent.mkdir(parents=True)
             file.write_text(source, "utf-8")
-            used, status = largest(run, exercise, file)
-        lines.append(f"| {exercise.id} | {mutant['name']} | faulty | {used:.3g} | {status} |")
-    return lines
+            yield mutant["name"], "faulty", file
+
+
+def row(run: Run, exercise, name: str, kind: str, file: Path) -> str:
+    used, status = largest(run, exercise, file)
+    return f"| {exercise.id} | {name} | {kind} | {used:.3g} | {status} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", default=["all"])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--examples", type=int, help="of each check")
     parser.add_argument("--out", type=Path, default=ROOT / "docs")
     options = parser.parse_args()
     course = courses.load(ROOT / "course.toml")
     lines = ["| exercise | solution | | largest error / bound | status |", "| --- | --- | --- | ---: | --- |"]
     device = "cuda:0" if options.device == "cuda" else options.device
-    with Park() as park:
-        run = Run(course, park, Options(device=device, seed=2026, timing=False), lambda *_: None)
-        for exercise in course.select(tuple(options.targets)):
-            grader = grader_of(course, exercise)
-            if isinstance(grader, TensorGrader) and grader.bound.kind == "tolerance":
-                lines += rows(run, exercise)
-    text = "\n".join(lines) + "\n"
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"margins-{options.device}.md").write_text(text, encoding="utf-8")
-    print(text)
+    exercises = [
+        (e, g) for e in course.select(tuple(options.targets)) if isinstance(g := grader_of(course, e), TensorGrader)
+    ]
+    with Park() as park, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        run = Run(course, park, Options(device=device, seed=2026, timing=False, examples=options.examples), lambda *_: None)
+        measured = pool.map(
+            lambda task: row(run, *task),
+            [
+                (e, *found)
+                for e, g in exercises
+                if g.bound.kind == "tolerance"
+                for found in solutions(e, Path(folder) / e.name)
+            ],
+        )
+        options.out.mkdir(parents=True, exist_ok=True)
+        with (options.out / f"margins-{options.device}.md").open("w", encoding="utf-8", buffering=1) as file:
+            print(*lines, sep="\n", file=file)
+            for line in measured:
+                print(line, file=file)
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -281,13 +281,9 @@ class Run:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: the longest checks go
         first, and what a failed need makes void is struck out afterwards."""
         checks = [(job, c) for job in jobs for c in job.checks if c.name in self._wanted(job) and c.name not in job.done]
-        checks.sort(key=lambda pair: -pair[1].examples)
-        long = [pair for pair in checks if pair[1].examples >= 0.5]
-        for job, check in long:
-            self._submit(job, check, pool, running)
         for job in jobs:
-            self._start_ready(job, pool, running)  # which takes as long as a short check
-        for job, check in checks[len(long) :]:
+            self._start_ready(job, pool, running)  # needs no device, on which the others wait at first
+        for job, check in sorted(checks, key=lambda pair: -pair[1].examples):
             self._submit(job, check, pool, running)
 
     def _void(self, job: _Job, check: Check) -> CheckResult | None:

@@ -16,6 +16,8 @@ import hypothesis.strategies as st
 import numpy as np
 import torch
 
+from harness.grading.patterns import Pattern
+
 F = (torch.float32, torch.float16, torch.bfloat16)
 I = (torch.int8, torch.int16, torch.int32, torch.int64)  # noqa: E741  (the syllabus' letter)
 
@@ -334,6 +336,7 @@ def arguments(
 @st.composite
 def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
     dims: dict[str, Any] = {}
+    pattern = Pattern(draw)
     count = 1
     for name in domain.dims():
         if name.startswith("*"):
@@ -344,17 +347,18 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
                     1,
                 )
                 force = focus.force.get(f"{name}{i}")
-                shape.append(draw(st.sampled_from(force or fitting)))
+                shape.append(draw(st.sampled_from(pattern.sizes(f"{name}{i}", force or fitting))))
             dims[name] = tuple(shape)
         else:
             fitting = tuple(n for n in domain.sizes(name, focus) if n * max(1, count) <= focus.cap)
-            dims[name] = draw(st.sampled_from(fitting or (min(domain.sizes(name, focus)),)))
+            fitting = fitting or (min(domain.sizes(name, focus)),)
+            dims[name] = draw(st.sampled_from(pattern.sizes(name, fitting)))
             count *= max(1, dims[name])
     if not domain.where(dims):
         from hypothesis import reject
 
         reject()
-    dtype = draw(st.sampled_from(focus.dtypes or domain.dtypes[:1]))
+    dtype = draw(st.sampled_from(pattern.one("dtype", focus.dtypes or domain.dtypes[:1])))
     dims |= {
         "dtype": dtype,
         "scale": draw(st.sampled_from(domain.scales)),
@@ -370,7 +374,7 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
     for name, spec in domain.specs.items():
         if isinstance(spec, Tensor):
             plain = replace(focus, layouts=(CONTIGUOUS,))
-            args[name] = _one(draw, spec, dims, plain if odd not in ("", name) else focus, rng, density)
+            args[name] = _one(draw, spec, dims, plain if odd not in ("", name) else focus, rng, density, pattern)
         elif isinstance(spec, ListOf):
             length = draw(st.integers(spec.low, spec.high))
             args[name] = []
@@ -379,7 +383,7 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
                     **dims,
                     **{d: draw(st.sampled_from(domain.sizes(d, focus))) for d in spec.of.shape if isinstance(d, str)},
                 }
-                args[name].append(_one(draw, spec.of, own, focus, rng, density))
+                args[name].append(_one(draw, spec.of, own, focus, rng, density, pattern))
         elif isinstance(spec, st.SearchStrategy):
             args[name] = draw(spec)
         elif callable(spec):
@@ -400,7 +404,13 @@ def _size(dim: Dim, dims: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _one(
-    draw: Any, spec: Tensor, dims: Mapping[str, Any], focus: Focus, rng: np.random.Generator, density: float
+    draw: Any,
+    spec: Tensor,
+    dims: Mapping[str, Any],
+    focus: Focus,
+    rng: np.random.Generator,
+    density: float,
+    pattern: Pattern,
 ) -> torch.Tensor | None:
     if spec.optional and draw(st.booleans()):
         return None
@@ -410,7 +420,8 @@ def _one(
     if focus.special and spec.special:
         values = sprinkle(values, focus.special, density, rng)
     fitting = tuple(n for n in focus.layouts if n in spec.layouts) or (CONTIGUOUS,)
-    return lay(values, draw(st.sampled_from(fitting)), draw(st.sampled_from((3, 8, 1))))
+    amount = draw(st.sampled_from(pattern.one("amount", (3, 8, 1))))
+    return lay(values, draw(st.sampled_from(fitting)), amount)
 
 
 # -- the standard checks' parts of a domain -------------------------------------------------------------------------
