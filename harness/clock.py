@@ -15,16 +15,22 @@ SLACK_MS = 0.1
 HEAD_START = 500_000
 
 
+# Looked up once, before a submission is imported: what it puts in their place afterwards is not asked.
+_Event, _record, _elapsed = torch.cuda.Event, torch.cuda.Event.record, torch.cuda.Event.elapsed_time
+_zero, _sleep = torch.Tensor.zero_, torch.cuda._sleep
+_wait_for_all: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
+
+
 def call(function: Callable[..., Any], args: list[Any], flush: torch.Tensor) -> tuple[Any, float]:
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream."""
-    start, end, idle = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
-    flush.zero_()
-    torch.cuda._sleep(HEAD_START)  # type: ignore[no-untyped-call]
-    start.record()
+    start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
+    _zero(flush)
+    _sleep(HEAD_START)  # type: ignore[no-untyped-call]
+    _record(start)
     result = function(*args)
-    end.record()
-    torch.cuda.synchronize()
-    idle.record()
-    torch.cuda.synchronize()
-    own, whole = float(start.elapsed_time(end)), float(start.elapsed_time(idle))
+    _record(end)
+    _wait_for_all()
+    _record(idle)
+    _wait_for_all()
+    own, whole = float(_elapsed(start, end)), float(_elapsed(start, idle))
     return result, own if whole - own < SLACK_MS else whole

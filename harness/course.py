@@ -40,6 +40,7 @@ class Exercise:
     points: Mapping[str, int]  # points of each check, in the order in which they are shown; without `speed`
     speed: int  # points of the performance, 0 where none is asked for
     threshold: float | None
+    floor: float | None  # the ratio below which speed earns nothing
     stretch: float | None
     stub: str  # digest of the untouched stub
     hints: Mapping[str, tuple[str, ...]]
@@ -210,13 +211,13 @@ class _Reader:
         return Limits(**{f.name: value.get(f.name, getattr(base, f.name)) for f in fields(Limits)})
 
 
-def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> Exercise:
+def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits, speed_floor: float) -> Exercise:
     keys = ("chapters", slug, "exercises", name)
     if not isinstance(table, dict):
         read.fail(keys, "must be a table", f"write [chapters.{slug}.exercises.{name}]")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         read.fail(keys, "an exercise is named like its function", "use letters, digits and _")
-    read.known(table, keys, {"title", "points", "threshold", "stretch", "stub", "hints", "limits"})
+    read.known(table, keys, {"title", "points", "threshold", "floor", "stretch", "stub", "hints", "limits"})
     points = read.get(table, (*keys, "points"), dict, "a table of points for each check")
     for check, value in points.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -224,7 +225,7 @@ def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> 
                 (*keys, "points"), f"`{check}` must be a whole number, 0 or more (got {value!r})", "points are whole"
             )
     speed = points.get(SPEED, 0)
-    for key in ("threshold", "stretch"):
+    for key in ("threshold", "floor", "stretch"):
         value = table.get(key)
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1000
@@ -236,6 +237,10 @@ def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> 
             )
     if bool(speed) != ("threshold" in table):
         read.fail(keys, "points for `speed` and a `threshold` go together", "give both, or neither")
+    threshold = table.get("threshold")
+    floor = table.get("floor", threshold and speed_floor * threshold)
+    if "floor" in table and (threshold is None or floor >= threshold):
+        read.fail((*keys, "floor"), "must lie below a threshold", "below the floor, speed earns nothing")
     if "stretch" in table and table["stretch"] < table.get("threshold", 0):
         read.fail((*keys, "stretch"), "lies below the threshold", "the stretch is what the reference reaches")
     stub = read.get(table, (*keys, "stub"), str, "the stub's digest")
@@ -253,7 +258,7 @@ def _exercise(read: _Reader, slug: str, name: str, table: Any, base: Limits) -> 
     return Exercise(
         name=name, chapter=slug, title=read.words(table, keys),
         points=MappingProxyType({k: v for k, v in points.items() if k != SPEED}), speed=speed,
-        threshold=table.get("threshold"), stretch=table.get("stretch"), stub=stub,
+        threshold=threshold, floor=floor, stretch=table.get("stretch"), stub=stub,
         hints=MappingProxyType({k: tuple(hints[k]) for k in LANGUAGES}), limits=read.limits(table, keys, base),
     )  # fmt: skip
 
@@ -274,10 +279,13 @@ def load(path: Path) -> Course:
             str(path), int(at.group(1)) if at else len(text.splitlines()), "syntax", str(error), "see https://toml.io"
         ) from None
     read = _Reader(path, text)
-    read.known(raw, (), {"schema", "course", "title", "limits", "modules", "chapters"})
+    read.known(raw, (), {"schema", "course", "title", "limits", "speed_floor", "modules", "chapters"})
     if read.get(raw, ("schema",), int, "the number 1") != 1:
         read.fail(("schema",), f"this version reads schema 1 (got {raw['schema']})", "update the harness")
     base = read.limits(raw, (), Limits())
+    speed_floor = raw.get("speed_floor", 0.5)
+    if isinstance(speed_floor, bool) or not isinstance(speed_floor, (int, float)) or not 0 <= speed_floor < 1:
+        read.fail(("speed_floor",), f"must be a share of the threshold (got {speed_floor!r})", "for example 0.5")
     tables = read.get(raw, ("chapters",), dict, "a table of chapters")
     modules, placed = [], set()
     for name, table in read.get(raw, ("modules",), dict, "a table of modules").items():
@@ -297,7 +305,7 @@ def load(path: Path) -> Course:
             exercises = table_of.get("exercises", {})
             if not isinstance(exercises, dict):
                 read.fail(("chapters", slug, "exercises"), "must be a table", f"write [chapters.{slug}.exercises.NAME]")
-            built = tuple(_exercise(read, slug, n, t, base) for n, t in exercises.items())
+            built = tuple(_exercise(read, slug, n, t, base, speed_floor) for n, t in exercises.items())
             chapters.append(Chapter(slug, name, read.words(table_of, ("chapters", slug)), built))
         modules.append(Module(name, read.words(table, keys), tuple(chapters)))
     for slug in tables:

@@ -163,6 +163,11 @@ BROKEN = {
     ),
     "threshold 0": ("threshold = 0.9", "threshold = 0", f"{TWICE}.threshold", "ratio above 0 (got 0)", "time of the baseline"),
     "stretch below": ("stretch = 1.1", "stretch = 0.5", f"{TWICE}.stretch", "below the threshold", "reference reaches"),
+    "floor of text": (
+        "threshold = 0.9", 'threshold = 0.9\nfloor = "low"', f"{TWICE}.floor", "ratio above 0 (got 'low')", "time of",
+    ),
+    "floor above": ("threshold = 0.9", "threshold = 0.9\nfloor = 0.9", f"{TWICE}.floor", "below a threshold", "earns nothing"),
+    "speed floor": ("schema = 1", "schema = 1\nspeed_floor = 1", "speed_floor", "share of the threshold (got 1)", "0.5"),
     "no stub": ('stub = "0123456789abcdef"\n', "", TWICE, "`stub` is missing", "digest"),
     "stub of the wrong type": (
         'stub = "0123456789abcdef"',
@@ -190,6 +195,7 @@ def test_the_good_one_loads(tmp_path):
     (exercise,) = course.exercises()
     assert (exercise.id, exercise.max_score, exercise.speed) == ("ch02.twice", 9, 4)
     assert list(exercise.points.items()) == [("aligned", 2), ("ragged", 3)]
+    assert (exercise.threshold, exercise.floor, exercise.stretch) == (0.9, 0.45, 1.1)
     assert exercise.limits.call_s == 5 and exercise.limits.import_s == courses.Limits().import_s
     with pytest.raises(AttributeError):
         exercise.speed = 1

@@ -355,7 +355,8 @@ class Run:
         status = worst or (Status.PASSED if all(c.status is Status.PASSED for c in counted) else Status.NOT_RUN)
         if status is Status.PASSED and performance.status in (Performance.FAILED, Performance.INVALID):
             status = Status.FAILED
-        if status is Status.PASSED and performance.status is Performance.INCONCLUSIVE and not performance.score:
+        estimate_passes = (performance.ratio or 0.0) >= (performance.threshold or 0.0)
+        if status is Status.PASSED and performance.status is Performance.INCONCLUSIVE and not estimate_passes:
             status = Status.FAILED
         return ExerciseResult(job.exercise.id, status, job.submission.path, job.submission.sha256, checks, performance)
 

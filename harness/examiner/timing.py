@@ -1,18 +1,19 @@
 """The ratio to the baseline: interleaved pairs of one timed call each, submission in its worker, baseline here.
 
 The baseline runs in the examiner, out of the submission's reach, on the values that the worker drew from the same seed.
-Every pair has new values in new memory and a cold L2; the order within a pair alternates. The verdict is the median
-ratio; `Verdict` is what a fuller judgement (interval, three clocks, roofline floor) will fill in behind the same call.
+Every pair has new values in new memory and a cold L2; the order within a pair alternates. `harness.timing.verdict`
+makes a verdict of the pairs.
 """
 
 from __future__ import annotations
 
 import gc
-import math
+import os
 import secrets
-import statistics
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
+from statistics import median
 from typing import Any
 
 import torch
@@ -25,19 +26,13 @@ from harness.grading.domain import Drawn
 from harness.grading.grader import Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
 from harness.status import Performance
+from harness.timing import verdict
+from harness.timing.conditions import Gauge
+from harness.timing.verdict import Pair
 
-PAIRS = 41
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
+CHECK_EVERY = 16  # pairs; the output of one call in so many is checked, and which one nobody knows before
 FLUSH_L2 = 4  # times the L2's size written between calls
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One case: medians in milliseconds, the ratio with an interval where there is one."""
-
-    case: TimedCase
-    low: float | None
-    high: float | None
 
 
 def prepare(lab: Lab, device: torch.device) -> None:
@@ -51,39 +46,61 @@ def _flush_bytes(device: torch.device) -> int:
     return FLUSH_L2 * int(torch.cuda.get_device_properties(device).L2_cache_size)
 
 
-def measure(lab: Lab, case: Case, device: torch.device) -> Verdict:
-    """Time one case that was prepared. Raises `Wrong` when a timed call fails or its output is wrong."""
-    limits = lab.exercise.limits
-    flush = torch.empty(_flush_bytes(device) // 4, dtype=torch.int32, device=device)
-    for _ in range(2):
-        case.run(*data.arguments(case.inputs, _fresh(), device))
-        raise_reply(lab.ask({"op": "sample", "case": case.inputs, "seed": _fresh()}, limits.call_s))
-    torch.cuda.synchronize(device)
-    ours, theirs, seed = [], [], 0
-    for turn in range(PAIRS):
+class Stopwatch:
+    """Takes the pairs of every case of one exercise; keeps what it took."""
+
+    def __init__(self, lab: Lab, device: torch.device) -> None:
+        self.lab, self.device = lab, device
+        self.cases = lab.grader.benchmarks
+        self.pairs: list[list[Pair]] = [[] for _ in self.cases]
+        uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+        self.gauge = Gauge(device.index or 0, f"GPU-{uuid}" if uuid else "")
+        self.flush = torch.empty(_flush_bytes(device) // 4, dtype=torch.int32, device=device)
+        self._last = -1
+
+    def __call__(self, number: int, turn: int) -> Pair:
+        """The next pair of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
+        case = self.cases[number]
+        if number != self._last:
+            self._last = number
+            self._settle(case)
+        own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
         seed = _fresh()
-        if turn % 2:
-            theirs.append(_baseline(case, seed, flush, device))
-        reply = lab.ask({"op": "sample", "case": case.inputs, "seed": seed}, limits.call_s)
+        times, conditions = {}, []
+        # The device is looked at after each call: under the same load both times, so that a clock that differs is one
+        # that changed.
+        for take in (self._baseline, self._submission) if turn % 2 else (self._submission, self._baseline):
+            times[take] = take(case, seed)
+            conditions.append(self.gauge.read(own))
+        pair = Pair(times[self._submission], times[self._baseline], tuple(conditions))
+        self.pairs[number].append(pair)
+        if turn == 0 or secrets.randbelow(CHECK_EVERY) == 0:
+            _check_output(self.lab, case, seed, self.device)
+        return pair
+
+    def _settle(self, case: Case) -> None:
+        """Another case begins: give back the last one's memory, bring the device to its clock."""
+        gc.collect()
+        torch.cuda.empty_cache()
+        for _ in range(2):
+            self._baseline(case, _fresh())
+            self._submission(case, _fresh())
+
+    def _submission(self, case: Case, seed: int) -> float:
+        reply = self.lab.ask({"op": "sample", "case": case.inputs, "seed": seed}, self.lab.exercise.limits.call_s)
         raise_reply(reply)
-        ours.append(float(reply["ms"]))
-        if not turn % 2:
-            theirs.append(_baseline(case, seed, flush, device))
-    _check_output(lab, case, seed, device)
-    ratios = [b / a if a > 0 else math.inf for a, b in zip(ours, theirs, strict=True)]
-    dtype = next((str(v["dtype"]).removeprefix("torch.") for v in case.inputs.values() if isinstance(v, dict)), "")
-    timed = TimedCase(case.name, dtype, statistics.median(ours), statistics.median(theirs), statistics.median(ratios))
-    quarters = statistics.quantiles(ratios, n=4)
-    return Verdict(timed, quarters[0], quarters[2])
+        milliseconds = reply["ms"]
+        if not isinstance(milliseconds, float) or not 0 < milliseconds < float("inf"):
+            raise Wrong(f"a timed call took {milliseconds!r} ms: no clock says so")
+        return milliseconds
+
+    def _baseline(self, case: Case, seed: int) -> float:
+        return clock.call(case.run, data.arguments(case.inputs, seed, self.device), self.flush)[1]
 
 
 def _fresh() -> int:
     """A seed nobody can know before it is used."""
     return secrets.randbits(62)
-
-
-def _baseline(case: Case, seed: int, flush: torch.Tensor, device: torch.device) -> float:
-    return clock.call(case.run, data.arguments(case.inputs, seed, device), flush)[1]
 
 
 def _check_output(lab: Lab, case: Case, seed: int, device: torch.device) -> None:
@@ -135,34 +152,49 @@ def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:
 
 
 def judge(lab: Lab, device: torch.device, failed: BaseException | None) -> PerformanceResult:
-    """Time every case; passed when the geometric mean of the ratios reaches the threshold. `failed`: in `prepare`.
-
-    `low` and `high` are the quartiles of the pairs' ratios.
-    """
-    exercise = lab.exercise
-    threshold, points = float(exercise.threshold or 0), Decimal(exercise.speed)
+    """Time every case; the geometric mean of the ratios is held to the threshold. `failed`: in `prepare`."""
     base = PerformanceResult(
-        Performance.FAILED, points, threshold=exercise.threshold, stretch=exercise.stretch,
+        Performance.INVALID, Decimal(lab.exercise.speed), threshold=lab.exercise.threshold, stretch=lab.exercise.stretch,
         baseline=lab.grader.benchmarks[0].baseline,
     )  # fmt: skip
-    verdicts: list[Verdict] = []
     try:
         if failed is not None:
             raise failed
-        for case in lab.grader.benchmarks:
-            verdicts.append(measure(lab, case, device))
-            gc.collect()
-            torch.cuda.empty_cache()
+        watch = Stopwatch(lab, device)
+        found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch)
     except (Wrong, MachineError, torch.OutOfMemoryError) as wrong:
-        return replace(base, status=Performance.INVALID, message=str(wrong))
+        return replace(base, message=str(wrong))
     finally:
         lab.drop()
-    mean = statistics.geometric_mean([v.case.ratio for v in verdicts])
-    low = statistics.geometric_mean([v.low or v.case.ratio for v in verdicts])
-    high = statistics.geometric_mean([v.high or v.case.ratio for v in verdicts])
-    passed = mean >= threshold
-    message = "" if passed else f"{mean:.2f} of {base.baseline}'s speed; {threshold:g} are needed"
+    return scored(base, found, float(lab.exercise.floor or 0), watch.cases, watch.pairs)
+
+
+def scored(
+    base: PerformanceResult, found: verdict.Verdict, floor: float, cases: Sequence[Case], pairs: Sequence[Sequence[Pair]]
+) -> PerformanceResult:
+    """A verdict as it stands in the record, with the points that it earns."""
+    threshold = base.threshold or 0.0
+    ratio = found.whole.ratio
+    share = Decimal(1) if found.status is Performance.PASSED else verdict.share(ratio, floor, threshold)
+    if found.status is Performance.FAILED:  # an interval below the threshold, whatever its middle rounds to
+        share = min(share, verdict.share(found.whole.high, floor, threshold))
+    notes = [found.message]
+    if found.status is Performance.FAILED:
+        notes = [f"{ratio:.2f} of {base.baseline}'s speed; {threshold:g} are needed"]
+    if found.status is Performance.INCONCLUSIVE:
+        notes.append("scored as its estimate")
+    notes += [f"{count} of {found.pairs} pairs thrown out: {reason}" for reason, count in found.thrown.most_common()]
+    timed = tuple(
+        TimedCase(
+            case.name, _dtype(case), median([p.ours for p in taken]), median([p.theirs for p in taken]), round(interval.ratio, 4)
+        )
+        for case, taken, interval in zip(cases, pairs, found.cases, strict=True)
+    )
     return replace(
-        base, status=Performance.PASSED if passed else Performance.FAILED, score=points if passed else Decimal(0),
-        ratio=round(mean, 4), low=round(low, 4), high=round(high, 4), cases=tuple(v.case for v in verdicts), message=message,
+        base, status=found.status, score=base.max_score * share, ratio=round(ratio, 4), low=round(found.whole.low, 4),
+        high=round(found.whole.high, 4), cases=timed, message="; ".join(n for n in notes if n),
     )  # fmt: skip
+
+
+def _dtype(case: Case) -> str:
+    return next((str(v["dtype"]).removeprefix("torch.") for v in case.inputs.values() if isinstance(v, dict)), "")

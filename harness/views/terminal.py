@@ -73,7 +73,7 @@ def _exercise(result: ExerciseResult) -> Iterator[RenderableType]:
     skipped = [c for c in result.checks if c.status is Status.NOT_RUN and c.message]
     if skipped:
         yield Padding(Text(f"{len(skipped)} not run: {skipped[0].message}", style="dim"), (1, 0, 0, 4))
-    if speed.status in (Performance.FAILED, Performance.INVALID) and speed.message:
+    if speed.status in (Performance.FAILED, Performance.INVALID, Performance.INCONCLUSIVE) and speed.message:
         yield Padding(Text(speed.message), (1, 0, 0, 4))
     yield Text("")
 
@@ -82,7 +82,8 @@ def _speed(speed: Any) -> str:
     if speed.ratio is None:
         return f"needs {speed.threshold:g} x {speed.baseline}"
     stretch = f", stretch {speed.stretch:g}" if speed.stretch else ""
-    return f"{speed.ratio:.2f} x {speed.baseline} (needs {speed.threshold:g}{stretch})"
+    interval = f" [{speed.low:.3f}, {speed.high:.3f}]" if speed.low is not None and speed.high is not None else ""
+    return f"{speed.ratio:.3f} x {speed.baseline}{interval} (needs {speed.threshold:g}{stretch})"
 
 
 def _failure(check: CheckResult) -> RenderableType:

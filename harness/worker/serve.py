@@ -88,6 +88,7 @@ class Worker:
         self.handles: dict[int, Any] = {}
         self.previous: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.timed: Any = None
+        self.timed_args: list[Any] = []
         self.flush: torch.Tensor | None = None
 
     # -- requests -----------------------------------------------------------------------------------------------
@@ -207,8 +208,9 @@ class Worker:
         """Time one call on new values in new memory, with a cold L2."""
         assert self.entry is not None and self.flush is not None
         self.timed = None
-        args = data.arguments(request["case"], request["seed"], self.device)
-        self.timed, milliseconds = clock.call(self.entry, args, self.flush)
+        # The last call's arguments are still held, so these lie elsewhere.
+        self.timed_args = data.arguments(request["case"], request["seed"], self.device)
+        self.timed, milliseconds = clock.call(self.entry, self.timed_args, self.flush)
         return {"status": "ok", "ms": milliseconds}
 
     def peek(self, request: dict[str, Any]) -> dict[str, Any]:
