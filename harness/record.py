@@ -89,6 +89,7 @@ class Record:
     exercises: tuple[ExerciseResult, ...]
     student: str | None = None
     status: str = "graded"
+    locked_s: float = 0.0  # of duration_s, how long timing had the GPU alone; not part of the document
 
     @property
     def score(self) -> Decimal:

@@ -20,7 +20,7 @@ BASE = PerformanceResult(Performance.INVALID, Decimal(4), threshold=0.8, stretch
 
 def result(status, ratio, low, high, **more):
     found = Verdict(status, Interval(ratio, low, high), (Interval(ratio, low, high),), 32, **more)
-    return scored(BASE, found, 0.4, [CASE], [[Pair(2.0, 2.0 * ratio)] * 3])
+    return scored(BASE, found, 0.4, [CASE], [[Pair(2.0, 2.0 * ratio)] * 3], [1.5])
 
 
 def test_a_pass_earns_all_and_shows_its_cases():
@@ -29,6 +29,7 @@ def test_a_pass_earns_all_and_shows_its_cases():
     assert (found.ratio, found.low, found.high) == (0.9123, 0.905, 0.92)
     (timed,) = found.cases
     assert (timed.dtype, timed.time_ms, timed.baseline_ms) == ("float16", 2.0, pytest.approx(1.82468))
+    assert timed.roofline == 0.75
 
 
 def test_a_pass_earns_all_even_where_its_middle_rounds_below():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -74,6 +75,11 @@ def hold(name: str, text: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+def test_the_share_of_the_time_in_which_the_gpu_was_locked_is_printed():
+    timed = replace(record(), locked_s=3.0, evidence="gpu-timed")
+    assert "12.3 s, in 3.0 s of which (24%) timing had the GPU alone" in " ".join(page(timed).split())
 
 
 def test_the_document():

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness import sandbox
+from harness import progress_store, sandbox
 from harness.course import Course, Exercise
 from harness.errors import GradeError, MachineError
 from harness.examiner import check as checking
@@ -30,6 +30,7 @@ from harness.grading.grader import REPEATED, Check, Grader
 from harness.record import CheckResult, ExerciseResult, PerformanceResult, Record
 from harness.status import Performance, Status
 from harness.submission import Submission
+from harness.timing.lock import DeviceLock
 
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
 
@@ -122,6 +123,10 @@ class Run:
     def __init__(self, course: Course, park: Park, options: Options, progress: Progress) -> None:
         self.course, self.park, self.options, self.progress = course, park, options, progress
         self.levels: set[str] = set()
+        self.lock = DeviceLock(_device_name(options.device)) if options.gpu else None
+
+    def _sharing(self) -> contextlib.AbstractContextManager[None]:
+        return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
 
     def start_worker(self, job: _Job, device: str | None = None) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
@@ -146,7 +151,8 @@ class Run:
         count = options.examples or checking.DEFAULT_EXAMPLES["gpu" if options.gpu else "cpu"]
         setting = checking.Setting(options.seed, count, options.gpu, options.replay(exercise.id))
         try:
-            return checking.run(lab, check, _points(exercise, check.name), setting, "")
+            with self._sharing():
+                return checking.run(lab, check, _points(exercise, check.name), setting, "")
         finally:
             lab.drop()
 
@@ -186,6 +192,7 @@ class Run:
         return Record(
             course=self.course.name, target=target, evidence=self._evidence(), seed=self.options.seed,
             duration_s=time.monotonic() - started, environment=self._environment(), exercises=exercises,
+            locked_s=self.lock.locked_s if self.lock is not None else 0.0,
         )  # fmt: skip
 
     @contextlib.contextmanager
@@ -302,8 +309,13 @@ class Run:
 
         from harness.examiner import timing
 
-        job.lab = Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
-        job.prepared = pool.submit(timing.prepare, job.lab, torch.device(self.options.device))
+        lab = job.lab = Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
+
+        def prepare() -> None:
+            with self._sharing():
+                timing.prepare(lab, torch.device(self.options.device))
+
+        job.prepared = pool.submit(prepare)
 
     def _time(self, jobs: list[_Job]) -> None:
         """The performance of every exercise: prepared by now, timed one after the other."""
@@ -317,12 +329,29 @@ class Run:
                     job.performance = self._untimed(job)
                     continue
                 self.progress(job.exercise.id, "speed", "running")
-                job.performance = timing.judge(job.lab, torch.device(self.options.device), job.prepared.exception())
+                assert self.lock is not None
+                with self.lock.alone():
+                    device = torch.device(self.options.device)
+                    job.performance = timing.judge(job.lab, device, job.prepared.exception(), self._peaks(device))
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
             for job in jobs:
                 if job.lab is not None:
                     job.lab.drop()
+
+    def _peaks(self, device: Any) -> Any:
+        """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
+        import torch
+
+        from harness.timing import roofline
+
+        name = f"{torch.cuda.get_device_name(device)}, driver {_driver_version()}"
+        table = progress_store.read(self.course.root, "roofline", dict)
+        peaks = roofline.from_table(table.get(name, {}))
+        if peaks is None:
+            peaks = roofline.measure(device)
+            progress_store.write(self.course.root, "roofline", {**table, name: roofline.to_table(peaks)})
+        return peaks
 
     def _untimed(self, job: _Job) -> PerformanceResult | None:
         """Why an exercise is not timed, or None when it is to be."""
@@ -406,6 +435,16 @@ def _wake_gpu(device: str) -> None:
 
     torch.cuda.set_device(torch.device(device))
     torch.zeros(1, device=device)
+
+
+def _device_name(device: str) -> str:
+    """What every process of the machine calls this GPU: NVML's number, whatever part of them this process sees."""
+    import torch
+
+    number = getattr(torch.cuda, "_get_nvml_device_index", None)
+    with contextlib.suppress(Exception):
+        return f"gpu{number(device)}" if number is not None else device
+    return device
 
 
 def _driver_version() -> str | None:

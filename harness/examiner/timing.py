@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from harness import clock, data
+from harness import data
 from harness.errors import MachineError
 from harness.examiner import compare
 from harness.examiner.trial import Lab, Wrong, raise_reply
@@ -26,8 +26,9 @@ from harness.grading.domain import Drawn
 from harness.grading.grader import Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
 from harness.status import Performance
-from harness.timing import verdict
+from harness.timing import clock, roofline, verdict
 from harness.timing.conditions import Gauge
+from harness.timing.roofline import Peaks, Work
 from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
@@ -36,7 +37,14 @@ FLUSH_L2 = 4  # times the L2's size written between calls
 
 
 def prepare(lab: Lab, device: torch.device) -> None:
-    """Compile and tune for every case, before the clock and beside other work. Raises `Wrong` when that fails."""
+    """Compile and tune for every case, before the clock and beside other work; leaves a fresh worker, which finds all
+    of it compiled. Raises `Wrong` when that fails."""
+    _prime(lab, device)
+    lab.drop()
+    lab.worker = lab.start()
+
+
+def _prime(lab: Lab, device: torch.device) -> None:
     for case in lab.grader.benchmarks:
         request = {"op": "prime", "case": case.inputs, "seeds": [_fresh(), _fresh()], "flush_bytes": _flush_bytes(device)}
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
@@ -49,13 +57,14 @@ def _flush_bytes(device: torch.device) -> int:
 class Stopwatch:
     """Takes the pairs of every case of one exercise; keeps what it took."""
 
-    def __init__(self, lab: Lab, device: torch.device) -> None:
-        self.lab, self.device = lab, device
+    def __init__(self, lab: Lab, device: torch.device, peaks: Peaks) -> None:
+        self.lab, self.device, self.peaks = lab, device, peaks
         self.cases = lab.grader.benchmarks
         self.pairs: list[list[Pair]] = [[] for _ in self.cases]
         uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
         self.gauge = Gauge(device.index or 0, f"GPU-{uuid}" if uuid else "")
         self.flush = torch.empty(_flush_bytes(device) // 4, dtype=torch.int32, device=device)
+        self.work: dict[int, Work] = {}
         self._last = -1
 
     def __call__(self, number: int, turn: int) -> Pair:
@@ -63,7 +72,7 @@ class Stopwatch:
         case = self.cases[number]
         if number != self._last:
             self._last = number
-            self._settle(case)
+            self._settle(number, case)
         own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
         seed = _fresh()
         times, conditions = {}, []
@@ -73,18 +82,27 @@ class Stopwatch:
             times[take] = take(case, seed)
             conditions.append(self.gauge.read(own))
         pair = Pair(times[self._submission], times[self._baseline], tuple(conditions))
+        floor = roofline.floor_ms(self.peaks, self.work[number])
+        if pair.ours < floor:
+            raise Wrong(
+                f"a timed call took {pair.ours:.4g} ms, and this device needs {floor:.4g} ms at the least to move the data: "
+                "the work was done at another time, or not at all"
+            )
         self.pairs[number].append(pair)
         if turn == 0 or secrets.randbelow(CHECK_EVERY) == 0:
             _check_output(self.lab, case, seed, self.device)
         return pair
 
-    def _settle(self, case: Case) -> None:
+    def _settle(self, number: int, case: Case) -> None:
         """Another case begins: give back the last one's memory, bring the device to its clock."""
         gc.collect()
         torch.cuda.empty_cache()
+        result = clock.call(case.run, data.arguments(case.inputs, _fresh(), self.device), self.flush)[0]
+        outputs = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
+        self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
-            self._baseline(case, _fresh())
             self._submission(case, _fresh())
+            self._baseline(case, _fresh())
 
     def _submission(self, case: Case, seed: int) -> float:
         reply = self.lab.ask({"op": "sample", "case": case.inputs, "seed": seed}, self.lab.exercise.limits.call_s)
@@ -151,7 +169,7 @@ def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:
     return dims
 
 
-def judge(lab: Lab, device: torch.device, failed: BaseException | None) -> PerformanceResult:
+def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: Peaks) -> PerformanceResult:
     """Time every case; the geometric mean of the ratios is held to the threshold. `failed`: in `prepare`."""
     base = PerformanceResult(
         Performance.INVALID, Decimal(lab.exercise.speed), threshold=lab.exercise.threshold, stretch=lab.exercise.stretch,
@@ -160,19 +178,26 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None) -> Perfo
     try:
         if failed is not None:
             raise failed
-        watch = Stopwatch(lab, device)
+        _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
+        watch = Stopwatch(lab, device, peaks)
         found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch)
     except (Wrong, MachineError, torch.OutOfMemoryError) as wrong:
         return replace(base, message=str(wrong))
     finally:
         lab.drop()
-    return scored(base, found, float(lab.exercise.floor or 0), watch.cases, watch.pairs)
+    ideal = [roofline.ideal_ms(peaks, watch.work[number]) for number in range(len(watch.cases))]
+    return scored(base, found, float(lab.exercise.floor or 0), watch.cases, watch.pairs, ideal)
 
 
 def scored(
-    base: PerformanceResult, found: verdict.Verdict, floor: float, cases: Sequence[Case], pairs: Sequence[Sequence[Pair]]
+    base: PerformanceResult,
+    found: verdict.Verdict,
+    floor: float,
+    cases: Sequence[Case],
+    pairs: Sequence[Sequence[Pair]],
+    ideal_ms: Sequence[float],
 ) -> PerformanceResult:
-    """A verdict as it stands in the record, with the points that it earns."""
+    """A verdict as it stands in the record, with the points that it earns. `ideal_ms`: each case's roofline."""
     threshold = base.threshold or 0.0
     ratio = found.whole.ratio
     share = Decimal(1) if found.status is Performance.PASSED else verdict.share(ratio, floor, threshold)
@@ -186,10 +211,11 @@ def scored(
     notes += [f"{count} of {found.pairs} pairs thrown out: {reason}" for reason, count in found.thrown.most_common()]
     timed = tuple(
         TimedCase(
-            case.name, _dtype(case), median([p.ours for p in taken]), median([p.theirs for p in taken]), round(interval.ratio, 4)
+            case.name, _dtype(case), ours := median([p.ours for p in taken]), median([p.theirs for p in taken]),
+            round(interval.ratio, 4), round(ideal / ours, 3),
         )
-        for case, taken, interval in zip(cases, pairs, found.cases, strict=True)
-    )
+        for case, taken, interval, ideal in zip(cases, pairs, found.cases, ideal_ms, strict=True)
+    )  # fmt: skip
     return replace(
         base, status=found.status, score=base.max_score * share, ratio=round(ratio, 4), low=round(found.whole.low, 4),
         high=round(found.whole.high, 4), cases=timed, message="; ".join(n for n in notes if n),

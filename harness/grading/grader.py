@@ -67,12 +67,19 @@ class Case:
     inputs: dict[str, Any]
     baseline: str
     run: Callable[..., Any]
+    flops: float = 0.0  # the fewest floating-point operations, where they may be what takes the time
+    moved: int | None = None  # the fewest bytes, where not every element of every input must be read
 
 
-def case(baseline: str, run: Callable[..., Any], **inputs: Any) -> Case:
-    """A timed case; `baseline` is what the student's users would call instead, `run` calls it."""
+def case(
+    baseline: str, run: Callable[..., Any], *, flops: float = 0.0, moved: int | None = None, **inputs: Any
+) -> Case:
+    """A timed case; `baseline` is what the student's users would call instead, `run` calls it.
+
+    `flops` and `moved` (bytes) say what no program can do without, if it is not each input read and the output written.
+    """
     shapes = [f"{n} {_words(v)}" for n, v in inputs.items()]
-    return Case(", ".join(shapes), inputs, baseline, run)
+    return Case(", ".join(shapes), inputs, baseline, run, flops, moved)
 
 
 def _words(value: Any) -> str:

@@ -4,6 +4,5 @@
     conditions   what NVML says of the device while it is timed
     roofline     what the device could do at best
     clock        one timed call, in whichever process
-    trace        which kernels ran, and how long, by the profiler
     lock         timing has a GPU alone
 """

@@ -34,9 +34,15 @@ def _parts(record: Record) -> Iterator[RenderableType]:
     gpu = record.environment.get("gpu") or "no GPU"
     yield Text(
         f"{passed} of {len(record.exercises)} exercises passed; evidence: {record.evidence} ({gpu}); "
-        f"{record.duration_s:.1f} s",
+        f"{record.duration_s:.1f} s" + _alone(record),
         style="dim",
     )
+
+
+def _alone(record: Record) -> str:
+    if not record.locked_s:
+        return ""
+    return f", in {record.locked_s:.1f} s of which ({record.locked_s / record.duration_s:.0%}) timing had the GPU alone"
 
 
 def _exercise(result: ExerciseResult) -> Iterator[RenderableType]:

@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from harness import clock, data, sandbox, wire
+from harness import data, sandbox, wire
+from harness.timing import clock
 from harness.worker import evidence
 from harness.worker.memory import Arena
 
