@@ -1,5 +1,6 @@
 """What Python, torch, Triton and a GPU's driver have to read, and nothing of the course's answers."""
 
+import functools
 import os
 import shutil
 import site
@@ -73,6 +74,7 @@ def _prefixes(repository: Path) -> list[Path]:
     return found
 
 
+@functools.cache
 def default_readable(repository: Path) -> tuple[Path, ...]:
     """What a worker reads: the system's libraries, Python with its packages, and the repository's harness.
 
@@ -100,6 +102,7 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     return kept
 
 
+@functools.cache
 def default_executable() -> tuple[Path, ...]:
     """The programs that Triton starts on a GPU: a C compiler with its parts, and Triton's own tools."""
     found = [Path(place).resolve() for name in _COMPILERS if (place := shutil.which(name))]

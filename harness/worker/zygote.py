@@ -49,8 +49,10 @@ def _warm(mode: str) -> dict[str, Any]:
         facts["mended"] = list(report.mended)
     if mode == "gpu" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         facts["broken"].append("CUDA was initialised before the fork")
+    from harness import sandbox
     from harness.worker import evidence, memory, serve  # noqa: F401
 
+    sandbox.default_executable()  # looked up once: every worker needs it
     return facts
 
 
