@@ -94,7 +94,7 @@ def checks_of(exercise: Exercise, grader: Grader, *, gpu: bool) -> list[Check]:
     return checks
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     """The state of one exercise during a run."""
 
@@ -104,6 +104,7 @@ class _Job:
     scratch: Path
     done: dict[str, CheckResult] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
+    lanes: dict[str, list[CheckResult]] = field(default_factory=dict)  # what the lanes of a check have found so far
     performance: PerformanceResult | None = None
     lab: Lab | None = None  # of the timing, once it is being prepared
     prepared: Future[None] | None = None
@@ -148,8 +149,7 @@ class Run:
         # One check runs on a device that is not the current one, where the machine has two.
         device = self._other_device() if check.name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
-        count = options.examples or checking.DEFAULT_EXAMPLES["gpu" if options.gpu else "cpu"]
-        setting = checking.Setting(options.seed, count, options.gpu, options.replay(exercise.id))
+        setting = checking.Setting(options.seed, self._examples, options.gpu, options.replay(exercise.id))
         try:
             with self._sharing():
                 return checking.run(lab, check, _points(exercise, check.name), setting, "")
@@ -224,7 +224,10 @@ class Run:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     job, name = running.pop(future)
-                    job.done[name] = future.result()
+                    job.lanes.setdefault(name, []).append(future.result())
+                    if (job, name) in running.values():
+                        continue
+                    job.done[name] = self._joined(job, name)
                     self.progress(job.exercise.id, name, str(job.done[name].status))
                     self._start_ready(job, pool, running)
                     self._prepare(job, pool)
@@ -280,7 +283,17 @@ class Run:
         self, job: _Job, check: Check, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
     ) -> None:
         job.started.add(check.name)
-        running[pool.submit(self._guarded, job, check.name, lambda: self._check(job, check))] = (job, check.name)
+        for lane in checking.lanes(check, self._examples) if self.options.gpu else [check]:
+            future = pool.submit(self._guarded, job, check.name, lambda lane=lane: self._check(job, lane))  # type: ignore[misc]
+            running[future] = (job, check.name)
+
+    @property
+    def _examples(self) -> int:
+        return self.options.examples or checking.DEFAULT_EXAMPLES["gpu" if self.options.gpu else "cpu"]
+
+    def _joined(self, job: _Job, name: str) -> CheckResult:
+        found = job.lanes[name]
+        return found[0] if len(found) == 1 else checking.joined(next(c for c in job.checks if c.name == name), found)
 
     def _start_all(
         self, jobs: list[_Job], pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
