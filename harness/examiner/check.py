@@ -68,12 +68,13 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
     """Run `count` examples of a part; the smallest failure found, and how many examples were run."""
     best: Failure | None = None
     ran = 0
-    stop_at = math.inf
+    stop_at, over = math.inf, False
 
     def example(draw: Callable[[Any], Any]) -> None:
-        nonlocal best, ran, stop_at
+        nonlocal best, ran, stop_at, over
         now = time.monotonic()
         if now > stop_at or (now > deadline and ran > 0):
+            over = True
             raise _Enough
         if best is None:
             ran += 1
@@ -113,8 +114,9 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
     except (Wrong, _Enough):
         pass
     except hypothesis.errors.HypothesisException:
-        # A failure that comes and goes (a race) ends as Flaky; what failed stands in `best`.
-        if best is None:
+        # A failure that comes and goes (a race) ends as Flaky; what failed stands in `best`. So may an end before
+        # anything was drawn, when the time is up.
+        if best is None and not over:
             raise
     except BaseExceptionGroup:
         if best is None:
