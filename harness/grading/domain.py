@@ -349,6 +349,7 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
                 force = focus.force.get(f"{name}{i}")
                 shape.append(draw(st.sampled_from(pattern.sizes(f"{name}{i}", force or fitting))))
             dims[name] = tuple(shape)
+            count *= max(1, math.prod(shape))
         else:
             fitting = tuple(n for n in domain.sizes(name, focus) if n * max(1, count) <= focus.cap)
             fitting = fitting or (min(domain.sizes(name, focus)),)
