@@ -28,8 +28,7 @@ from harness.status import Status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
-POLL_S = 0.05  # between two looks at a worker's memory, if a look is quick:
-LOOK_SHARE = 0.01  # of one core is what looking at a worker may take
+POLL_S = 0.05  # between two looks at a worker's memory
 GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host memory of their own
 GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
@@ -145,15 +144,11 @@ class Worker:
         return buffer
 
     def _wait(self, deadline: float, limit_s: float, *, writing: bool) -> None:
-        pause = POLL_S
         while True:
-            ready = select.select([] if writing else [self.sock], [self.sock] if writing else [], [], pause)
+            ready = select.select([] if writing else [self.sock], [self.sock] if writing else [], [], POLL_S)
             if ready[0] or ready[1]:
                 return
-            looked = time.monotonic()
-            breach = self.watch.breach() if self.watch is not None else None
-            pause = max(POLL_S, (time.monotonic() - looked) / LOOK_SHARE)
-            if breach is not None:
+            if self.watch is not None and (breach := self.watch.breach()) is not None:
                 self.kill()
                 status = Status.OUT_OF_MEMORY if breach.startswith("out of memory") else Status.REFUSED
                 raise WorkerDied(status, breach)

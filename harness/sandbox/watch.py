@@ -17,7 +17,8 @@ from typing import Final, Generic, TypeVar
 
 _SCRATCH_EVERY_S: Final = 0.2
 _EVERYTHING_EVERY_S: Final = 0.5
-_SHARE_OF_TIME: Final = 0.02  # what looking may take of one core, whatever there is to look at
+_SHARE_OF_TIME: Final = 0.02  # what looking may take of one core,
+_LONGEST_S: Final = 1.0  # but nobody looks away for longer: a folder of many files would be a place to fill the disk
 _SMALLEST_FILE: Final = 4096  # an empty file takes an inode; many of them fill a disk too
 _FREEZE_ROUNDS: Final = 50
 
@@ -139,7 +140,7 @@ _T = TypeVar("_T")
 
 class _Look(Generic[_T]):
     """A look at something that many watches share: taken anew when it is `every_s` old, more rarely where it takes
-    long."""
+    long, but once a second at the least."""
 
     def __init__(self, look: Callable[[], _T], every_s: float) -> None:
         self._look, self._every_s = look, every_s
@@ -153,7 +154,7 @@ class _Look(Generic[_T]):
             if started >= self._next or self._seen is None:
                 self._seen = self._look()
                 took = time.monotonic() - started
-                self._next = started + max(self._every_s, took / _SHARE_OF_TIME)
+                self._next = started + max(self._every_s, min(took / _SHARE_OF_TIME, _LONGEST_S))
             return self._seen
 
 
@@ -187,11 +188,11 @@ class Watch:
         # start.
         self._start = _resident(pid)
         self._start_proportional = _proportional(pid) or 0
-        self._next_scratch = self._next_everything = 0.0
+        self._next_everything = 0.0
 
     def breach(self) -> str | None:
-        """What is over its limit, in words, or None. The scratch folder is looked at
-        5 times a second, or less often where there is much in it."""
+        """What is over its limit, in words, or None. The scratch folder is looked at 5 times a second, or down to once
+        where there is much in it."""
         pids = self._pids()
         if self._processes is not None and len(pids) > self._processes:
             return f"more than {self._processes} processes"
@@ -200,11 +201,8 @@ class Watch:
             held = self._exactly(pids, held)
         if held > self._memory:
             return f"out of memory: {held / 2**20:.0f} MiB held, {self._memory / 2**20:.0f} MiB allowed"
-        now = time.monotonic()
-        if now >= self._next_scratch:
-            self._next_scratch = now + _SCRATCH_EVERY_S
-            if _size_shared(self._scratch, self._bytes) > self._bytes:
-                return f"scratch folder over {self._bytes} bytes"
+        if _size_shared(self._scratch, self._bytes) > self._bytes:
+            return f"scratch folder over {self._bytes} bytes"
         return None
 
     def _pids(self) -> list[int]:
