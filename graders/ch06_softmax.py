@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from harness.grading import (
+    LONG,
     Drawn,
     F,
     Focus,
@@ -36,12 +37,12 @@ from harness.grading import (
     normal_data,
     small_integers,
     tensor,
+    widened,
 )
 
 U = bounds.roundoff(torch.float32)
 FLUSHED = torch.finfo(torch.float32).smallest_normal / U  # a term may be flushed to 0 where it is subnormal
 FOLDED = 4096.0  # up to this |x_j| a product with log2(e) before the subtraction is worth accepting
-LONG = (4999, 5003, 5120)
 WHOLE = small_integers(-8, 8)
 # exp(120) is infinite in float32 and exp(-112) is 0: without the subtraction of the maximum a row is lost. Whole
 # numbers of this size are exact in every dtype (1000 + 8 in float32 and float16 only).
@@ -74,11 +75,6 @@ def softmax_magnitude(x):
     y, r = weights_and_roundings(x, -1)
     relative = bounds.LAMBDA * math.sqrt(x.shape[-1]) + r + (y * r).sum(-1, keepdim=True) + 4
     return y * relative + FLUSHED
-
-
-def widened(checks, name, parts):
-    """`checks` with `parts` added to the one called `name`."""
-    return [replace(c, parts=c.parts + tuple(parts)) if c.name == name else c for c in checks]
 
 
 def normals(draw_from, rows, columns, dtype, scale=1.0):
@@ -121,7 +117,7 @@ class Softmax(TensorGrader):
 
     def checks(self, *, gpu):
         whole_rows = Part("whole rows of infinities", lambda trial: self._infinite(trial, (17, 33, 65, 3)))
-        return widened(super().checks(gpu=gpu), "special values", [whole_rows])
+        return widened(super().checks(gpu=gpu), "special values", whole_rows)
 
     def _infinite(self, trial, lengths):
         dtype, columns = trial.draw(st.sampled_from(F)), trial.draw(st.sampled_from(lengths))
@@ -194,8 +190,8 @@ class softmax(Softmax):
         def long(*dtypes):
             return Part("a long row", lambda trial: trial.hold(self._long_rows(trial, dtypes)))
 
-        checks = widened(super().checks(gpu=gpu), "ragged", [long(torch.float32)])
-        return widened(checks, "dtypes", [long(torch.float16, torch.bfloat16)])
+        checks = widened(super().checks(gpu=gpu), "ragged", long(torch.float32))
+        return widened(checks, "dtypes", long(torch.float16, torch.bfloat16))
 
     def compile_calls(self, example):
         # The widest rows have to fit in registers too.
@@ -269,9 +265,9 @@ class logsumexp(TensorGrader):
             return Part(name, lambda trial: trial.hold(trial.draw(examples).replace(dim=dim)))
 
         whole_rows = Part("whole rows of infinities", lambda trial: self._infinite(trial, (17, 33, 65, 3)))
-        checks = widened(super().checks(gpu=gpu), "special values", [whole_rows])
-        checks = widened(checks, "ragged", [long(dim, F[0]) for dim in (1, 0)])
-        return widened(checks, "dtypes", [long(dim, *F[1:]) for dim in (1, 0)])
+        checks = widened(super().checks(gpu=gpu), "special values", whole_rows)
+        checks = widened(checks, "ragged", *(long(dim, F[0]) for dim in (1, 0)))
+        return widened(checks, "dtypes", *(long(dim, *F[1:]) for dim in (1, 0)))
 
     def compile_calls(self, example):
         # Both directions: a reduction along the last dimension and one along the first.

@@ -3,8 +3,10 @@
 from harness.grading import bounds
 from harness.grading.domain import (
     LAYOUTS,
+    LONG,
     RAGGED,
     SPECIALS,
+    SUMMABLE,
     Drawn,
     F,
     Focus,
@@ -31,11 +33,13 @@ from harness.grading.grader import (
     check,
     integers,
     law,
+    widened,
 )
 from harness.grading.grader import normal as normal_data
 
 __all__ = [
-    "LAYOUTS", "RAGGED", "SPECIALS", "Case", "Check", "Drawn", "F", "Focus", "Grader", "I", "Part", "TensorGrader",
+    "LAYOUTS", "LONG", "RAGGED", "SPECIALS", "SUMMABLE", "Case", "Check", "Drawn", "F", "Focus", "Grader", "I", "Part",
+    "TensorGrader",
     "arguments", "booleans", "bounds", "case", "check", "constant", "index_into", "integers", "law", "lay", "list_of",
-    "mask", "normal", "normal_data", "small_integers", "sprinkle", "tensor",
+    "mask", "normal", "normal_data", "small_integers", "sprinkle", "tensor", "widened",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ whatever does not take tensors and return tensors: a function of numbers, a clas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,6 +42,11 @@ class Check:
     needs: tuple[str, ...] = ()
     examples: float = 1.0
     gpu_only: bool = False
+
+
+def widened(checks: list[Check], name: str, *parts: Part) -> list[Check]:
+    """`checks` with `parts` added to the one called `name`."""
+    return [replace(c, parts=c.parts + parts) if c.name == name else c for c in checks]
 
 
 def check(name: str, *, needs: tuple[str, ...] = (), examples: float = 1.0, once: bool = False) -> Any:
