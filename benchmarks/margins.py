@@ -3,7 +3,7 @@
     python -m benchmarks.margins [TARGET ...] [--device cuda] [--out FOLDER]
 
 Right: the reference and every alternate, over all checks. Faulty: the mutants of kind m6 and those whose kind names a
-precision. The unit is the bound: 1 is the last error that passes. Writes docs/margins.md.
+precision. The unit is the bound: 1 is the last error that passes. Writes docs/margins-DEVICE.md.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ def row(run: Run, exercise, name: str, kind: str, file: Path) -> str:
     return f"| {exercise.id} | {name} | {kind} | {used:.3g} | {status} |"
 
 
+def has_tolerance(grader) -> bool:
+    return isinstance(grader, TensorGrader) and grader.bound.kind == "tolerance"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", default=["all"])
@@ -64,19 +68,12 @@ def main() -> None:
     course = courses.load(ROOT / "course.toml")
     lines = ["| exercise | solution | | largest error / bound | status |", "| --- | --- | --- | ---: | --- |"]
     device = "cuda:0" if options.device == "cuda" else options.device
-    exercises = [
-        (e, g) for e in course.select(tuple(options.targets)) if isinstance(g := grader_of(course, e), TensorGrader)
-    ]
+    bounded = [e for e in course.select(tuple(options.targets)) if has_tolerance(grader_of(course, e))]
     with Park() as park, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         run = Run(course, park, Options(device=device, seed=2026, timing=False, examples=options.examples), lambda *_: None)
         measured = pool.map(
             lambda task: row(run, *task),
-            [
-                (e, *found)
-                for e, g in exercises
-                if g.bound.kind == "tolerance"
-                for found in solutions(e, Path(folder) / e.name)
-            ],
+            [(e, *found) for e in bounded for found in solutions(e, Path(folder) / e.name)],
         )
         options.out.mkdir(parents=True, exist_ok=True)
         with (options.out / f"margins-{options.device}.md").open("w", encoding="utf-8", buffering=1) as file:

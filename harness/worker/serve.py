@@ -135,10 +135,8 @@ class Worker:
         with evidence.gathering(
             placed, set(request["readable"]), poison, self.max_bytes, request["moves"] == "refused", free=not request["kernels"]
         ) as seen:
-            allocated = seen.allocated
             if book is not None:
-                allocated = _Watched(book)
-                seen.allocated = allocated
+                seen.allocated = _Watched(book)
             with self._interpreting(book, overflow=request["overflow"]), evidence.hidden(), _ruled(seen):
                 value = target(*args)
                 self._synchronize()

@@ -52,7 +52,8 @@ def _warm(mode: str) -> dict[str, Any]:
     from harness import sandbox
     from harness.worker import evidence, memory, serve  # noqa: F401
 
-    sandbox.default_executable()  # looked up once: every worker needs it
+    if mode != "interpret":
+        sandbox.default_executable()  # looked up once: every compiling worker needs it
     return facts
 
 
