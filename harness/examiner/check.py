@@ -8,7 +8,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +24,6 @@ from harness.record import CheckResult
 from harness.status import Status
 
 DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 40}
-LANE = 24  # examples that one worker gets of a check, where there are many workers
 SHRINK_S = 4.0  # how long a counterexample is made smaller
 # A failure that takes its process with it costs seconds an attempt: report the first, do not shrink it.
 FINAL = frozenset({Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_STARTED, Status.REFUSED, Status.COMPILE_ERROR})
@@ -126,28 +125,6 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
 
 def _nothing_to_draw(strategy: Any) -> Any:
     raise AssertionError("a check that runs once draws nothing")
-
-
-def lanes(check: Check, examples: int) -> list[Check]:
-    """The check in pieces of about `LANE` examples, each with some of its parts: for a worker each, side by side."""
-    count = min(len(check.parts), math.ceil(examples * check.examples / LANE))
-    groups = [check.parts[i::count] for i in range(count)]
-    return [replace(check, parts=g, examples=check.examples * len(g) / len(check.parts)) for g in groups]
-
-
-def joined(check: Check, results: list[CheckResult]) -> CheckResult:
-    """The result of a check from those of its lanes: what failed in the earliest part, else the pass."""
-    order = [part.name for part in check.parts]
-
-    def place(result: CheckResult) -> int:
-        part = result.counterexample.get("part")
-        return order.index(part) if part in order else -1  # a lane that could not run at all comes first
-
-    failed = sorted((r for r in results if r.status is not Status.PASSED), key=place)
-    return replace(
-        (failed or results)[0], examples=sum(r.examples for r in results), margin=max(r.margin for r in results),
-        duration_s=max(r.duration_s for r in results),
-    )  # fmt: skip
 
 
 def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) -> CheckResult:

@@ -253,9 +253,11 @@ def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
     """
     mine = {os.getpid(), os.getppid()}
     targets: dict[int, _Process] = {}
+    closed = False
     for _ in range(_FREEZE_ROUNDS):
         new = [p for p in _tree(pid) if p.pid not in targets and p.pid not in mine and p.state not in "ZX"]
         if not new:
+            closed = True
             break
         for process in new:
             targets[process.pid] = process
@@ -264,7 +266,8 @@ def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
         _signal(process, signal.SIGKILL)
     deadline = time.monotonic() + timeout_s
     while True:
-        late = [p for p in _tree(pid) if p.pid not in mine and p.state not in "ZX"]
+        # Once all that was found is stopped and nothing more was found, nothing is left that could start another.
+        late = [] if closed else [p for p in _tree(pid) if p.pid not in mine and p.state not in "ZX"]
         alive = [p for p in targets.values() if not _ended(p)]
         if not late and not alive:
             return True
