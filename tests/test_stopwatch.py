@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +22,8 @@ from harness.grading import case, normal_data
 from harness.grading.grader import TensorGrader
 from harness.status import Performance
 from harness.timing.roofline import Peaks
+from harness.timing.side import Side
+from harness.timing.trace import Kernel
 from harness.timing.verdict import LOOKS, Conditions
 
 CPU = torch.device("cpu")
@@ -29,45 +33,98 @@ SLOW = Peaks(1e6, {}, 0)  # a device of 1 MB/s: 3 x 256 bytes take .77 ms at its
 
 
 class Lab:
-    """A worker that is not there: `times` gives the milliseconds of each timed call, `function` its output."""
+    """A worker that is not there: `times` gives the milliseconds of each timed call, `function` its output, `kernels`
+    what the profiler sees of a call, `outside` how long it takes by the examiner's clock (None: as long as it says)."""
 
-    def __init__(self, times, function=torch.add):
+    def __init__(self, times, function=torch.add, kernels=("add_kernel",), outside=None):
         self.exercise, self.grader, self.margin = EXERCISE, grader_of(COURSE, EXERCISE), 0.0
         self.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(64), y=normal_data(64)),)
-        self.times, self.function = iter(times), function
+        self.times, self.function, self.kernels, self.outside = iter(times), function, kernels, outside
         self.worker = SimpleNamespace(pid=1)
-        self.asked, self.dropped, self.addresses = [], False, []
+        self.asked, self.dropped = [], False
+        self.traced, self.elsewhere = None, []
 
     def ask(self, request, limit_s):
         self.asked.append(request["op"])
-        if request["op"] == "prime":
-            return {"status": "ok"}
-        if request["op"] == "sample":
-            self.args = data.arguments(request["case"], request["seed"], CPU)
-            self.timed = self.function(*self.args)
-            return {"status": "ok", "ms": next(self.times)}
-        index = request["index"] % self.timed.numel()
-        return {"status": "ok", "values": [self.timed.reshape(-1)[index]], "shapes": [list(self.timed.shape)]}
+        return {"status": "ok", **getattr(self, request["op"])(request)}
+
+    def prime(self, request):
+        return {}
+
+    def sample(self, request):
+        self.outputs = [self.function(*data.arguments(request["case"], request["seed"], CPU))]
+        milliseconds = next(self.times)
+        if self.traced is not None:
+            self.traced.append([[name, 1, milliseconds / 2 / len(self.kernels)] for name in self.kernels])
+        return {"ms": milliseconds}
+
+    def fill(self, request):
+        self.filled = [data.arguments(request["case"], seed, CPU) for seed in request["seeds"]]
+        return {}
+
+    def burst(self, request):
+        self.outputs = [self.function(*args) for args in self.filled]
+        return {"queued_ms": 0.1}
+
+    def trace(self, request):
+        calls, self.traced = self.traced, [] if request["on"] else None
+        return {} if request["on"] else {"calls": calls, "outside": self.elsewhere, "own": ["add_kernel"]}
+
+    def peek(self, request):
+        output = self.outputs[request["call"]]
+        return {"values": [output.reshape(-1)[request["index"] % output.numel()]], "shapes": [list(output.shape)]}
 
     def drop(self):
         self.dropped = True
+
+
+class Trace:
+    """A profiler that sees half of a millisecond a call."""
+
+    def __init__(self, folder):
+        self.count = 0
+
+    def harness(self):
+        return contextlib.nullcontext()
+
+    def call(self):
+        self.count += 1
+        return contextlib.nullcontext()
+
+    def stop(self):
+        return [[Kernel("base", 1, 0.5)]] * self.count, [Kernel("oracle", 1, 1.0)]
 
 
 @pytest.fixture(autouse=True)
 def device(monkeypatch):
     """A device whose baseline takes a millisecond, give or take .2 %."""
     rng = np.random.default_rng(1)
+    now = SimpleNamespace(ms=1.0, read=lambda own: Conditions(clock=1980), watching=True)
 
-    def call(function, args, flush):
-        return function(*args), 1.0 * math.exp(0.002 * rng.standard_normal())
+    def call(function, args, flush, before, around):
+        with around():
+            return function(*args), now.ms * math.exp(0.002 * rng.standard_normal())
 
-    gauge = SimpleNamespace(read=lambda own: Conditions(clock=1980))
-    monkeypatch.setattr(timing.clock, "call", call)
+    def slope_ms(side, inputs, counts, after=None):
+        if isinstance(side, Side):
+            return 0.05 + (now.ms if inputs else 0.0), False
+        seeds = list(range(counts[1]))
+        side.fill(inputs, seeds)
+        side.burst(1.0)
+        after(seeds)
+        lab = side._lab
+        return 0.05 + (next(lab.times) if lab.outside is None else lab.outside), False
+
+    monkeypatch.setattr(timing.witness, "slope_ms", slope_ms)
+    monkeypatch.setattr("harness.timing.side.clock.call", call)
+    monkeypatch.setattr("harness.timing.side.Trace", Trace)
+    monkeypatch.setattr(timing, "_profiler_starts", lambda: True)
     monkeypatch.setattr(timing, "_flush_bytes", lambda device: 64)
-    monkeypatch.setattr(timing, "Gauge", lambda *args: gauge)
+    monkeypatch.setattr(timing, "Gauge", lambda *args: now)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 30, 1 << 31))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="1"))
-    return gauge
+    return now
 
 
 def steady(milliseconds, seed=2):
@@ -89,8 +146,8 @@ def test_a_right_and_fast_submission_passes():
     assert found.cases[0].roofline == pytest.approx(0.768 / 1.05, abs=0.01)
     assert lab.dropped
     assert lab.asked[0] == "prime"  # tuned again, on a quiet device
-    assert lab.asked.count("sample") == LOOKS[0] + 2
-    assert lab.asked.count("peek") == LOOKS[0] / timing.CHECK_EVERY
+    assert lab.asked.count("sample") == LOOKS[0] + 3
+    assert lab.asked.count("peek") == LOOKS[0] / timing.CHECK_EVERY + 1  # and one call of a burst
 
 
 def test_a_slow_one_fails_and_keeps_part_of_the_points():
@@ -143,3 +200,67 @@ def test_a_neighbour_that_stays_leaves_the_verdict_open(device):
     assert found.status is Performance.INCONCLUSIVE
     assert "another process was on the GPU (256 of 256 pairs)" in found.message
     assert found.score == 3  # scored as its estimate
+
+
+def test_short_calls_are_timed_by_the_trace(device):
+    """Whose times are half of what the events say here, for both."""
+    device.ms = 0.09
+    lab = Lab(steady(1.0), outside=0.5)
+    found = judged(lab, peaks=Peaks(1e7, {}, 0))
+    assert (found.status, found.cases[0].time_ms, found.cases[0].baseline_ms) == (Performance.PASSED, pytest.approx(0.5, rel=0.01), 0.5)
+    assert lab.asked.count("trace") == 2 * 2  # whose kernels these are, and the pairs of one look
+
+
+def test_long_calls_are_timed_by_events():
+    lab = Lab(steady(1.05))
+    assert judged(lab).cases[0].time_ms == pytest.approx(1.05, rel=0.01)
+    assert lab.asked.count("trace") == 2
+
+
+def test_a_time_that_does_not_agree_with_the_wall_clock_is_invalid():
+    found = judged(Lab(steady(0.8), outside=1.6))
+    assert (found.status, found.score) == (Performance.INVALID, 0)
+    assert re.fullmatch(r"a call took 0\.\d+ ms by the clock in the submission's process and 1\.6 ms seen from outside .*", found.message)
+
+
+def test_a_call_that_looks_shorter_from_outside_is_its_own_affair():
+    assert judged(Lab(steady(1.05), outside=0.8)).status is Performance.PASSED
+
+
+def test_wrong_outputs_in_a_burst_are_seen():
+    """A call that knows when nobody takes its time by events."""
+    calls = itertools.count()
+    found = judged(Lab(steady(1.0), lambda x, y: x + y if next(calls) < LOOKS[0] + 3 else torch.zeros_like(x)))
+    assert found.status is Performance.INVALID
+    assert "output is wrong" in found.message
+
+
+def test_a_library_that_does_the_work_is_refused():
+    found = judged(Lab(steady(1.0), kernels=("add_kernel", "at::native::vectorized_elementwise_kernel<4, at::CUDAFunctor_add>")))
+    assert (found.status, found.score) == (Performance.INVALID, 0)
+    assert found.message == "refused: a library's kernel computes: at::native::vectorized_elementwise_kernel, 50% of the GPU's time"
+
+
+def test_kernels_beside_the_calls_are_refused():
+    lab = Lab(steady(1.0))
+    lab.elsewhere = [["side_kernel", 1, 1.0]]
+    found = judged(lab)
+    assert (found.status, found.message) == (Performance.INVALID, "refused: a kernel ran outside of the timed calls: side_kernel")
+
+
+@pytest.mark.parametrize("rows", [None, [["add_kernel"]], [[["add_kernel", "once", 1.0]]], 7])
+def test_a_trace_that_is_none_is_invalid(rows):
+    lab = Lab(steady(1.0))
+    lab.trace = lambda request: {} if request["on"] else {"calls": rows, "outside": [], "own": []}
+    found = judged(lab)
+    assert (found.status, found.message) == (Performance.INVALID, "the worker sent a trace that is none")
+
+
+def test_without_a_profiler_or_nvml_the_verdict_says_so(device, monkeypatch):
+    monkeypatch.setattr(timing, "_profiler_starts", lambda: False)
+    device.watching = False
+    lab = Lab(steady(1.05))
+    found = judged(lab)
+    assert found.status is Performance.PASSED
+    assert found.message == f"{timing.UNWATCHED}; {timing.UNTRACED}"
+    assert "trace" not in lab.asked

@@ -39,7 +39,7 @@ def one(rng, **weather):
 
 def until_decided(draw, cases, threshold):
     """A whole sequential verdict. `draw(case)` gives that case's next pair."""
-    return verdict.sequence(cases, threshold, lambda case, turn: draw(case))
+    return verdict.sequence(cases, threshold, lambda case, turns: [draw(case) for _ in turns])
 
 
 @pytest.mark.parametrize("count", [8, 9, 32, 64, 255, 256])

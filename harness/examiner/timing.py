@@ -3,16 +3,23 @@
 The baseline runs in the examiner, out of the submission's reach, on the values that the worker drew from the same seed.
 Every pair has new values in new memory and a cold L2; the order within a pair alternates. `harness.timing.verdict`
 makes a verdict of the pairs.
+
+Three clocks. Calls of .1 ms and more are timed by the device's events, shorter ones by the profiler's trace, which does
+not see the host's launches; either is read in the process that made the call. This process' own clock is the witness
+(`witness`): what a submission's process claims must agree with what it looks like from here.
 """
 
 from __future__ import annotations
 
-import gc
+import contextlib
+import functools
 import os
 import secrets
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,20 +27,27 @@ import torch
 
 from harness import data
 from harness.errors import MachineError
-from harness.examiner import compare
+from harness.examiner import compare, witness
+from harness.examiner.remote import Remote
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.grading.domain import Drawn
 from harness.grading.grader import Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
-from harness.status import Performance
-from harness.timing import clock, roofline, verdict
+from harness.status import Performance, Status
+from harness.timing import provenance, roofline, verdict
 from harness.timing.conditions import Gauge
 from harness.timing.roofline import Peaks, Work
+from harness.timing.side import Side
+from harness.timing.trace import Kernel, Trace, total_ms
 from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
 FLUSH_L2 = 4  # times the L2's size written between calls
+SHORT_MS = 0.1  # calls below it are timed by the trace
+UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
+UNTRACED = "the profiler is not there: short calls are timed by events, and nobody saw whose kernels ran"
+OF_FREE_MEMORY = 8  # the values of a burst take one part in so many, on either side
 
 
 def prepare(lab: Lab, device: torch.device) -> None:
@@ -63,98 +77,178 @@ class Stopwatch:
         self.pairs: list[list[Pair]] = [[] for _ in self.cases]
         uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
         self.gauge = Gauge(device.index or 0, f"GPU-{uuid}" if uuid else "")
-        self.flush = torch.empty(_flush_bytes(device) // 4, dtype=torch.int32, device=device)
+        self.ours, self.theirs = Remote(lab), Side(self.cases[0].run, device, _flush_bytes(device))
+        self.profiler = _profiler_starts()
         self.work: dict[int, Work] = {}
+        self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
+        self.outside: dict[int, tuple[float, float]] = {}  # milliseconds of both sides' calls by this process' clock
+        self.traced: set[int] = set()  # cases whose times are the trace's
         self._last = -1
         self._due = 0
 
-    def __call__(self, number: int, turn: int) -> Pair:
-        """The next pair of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
+    def __call__(self, number: int, turns: range) -> list[Pair]:
+        """The next pairs of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
         case = self.cases[number]
         if number != self._last:
             self._last = number
             self._settle(number, case)
-        own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
-        seed = _fresh()
-        times, conditions = {}, []
-        # The device is looked at after each call: under the same load both times, so that a clock that differs is one
-        # that changed.
-        for take in (self._baseline, self._submission) if turn % 2 else (self._submission, self._baseline):
-            times[take] = take(case, seed)
-            conditions.append(self.gauge.read(own))
-        pair = Pair(times[self._submission], times[self._baseline], tuple(conditions))
+        times: list[tuple[float, float]] = []
+        conditions = []
+        with self._tracing(number in self.traced) as traced:
+            for turn in turns:
+                both, seen = self._pair(case, turn)
+                times.append(both)
+                conditions.append(seen)
+        if number in self.traced:
+            times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
+        pairs = [Pair(ours, theirs, seen) for (ours, theirs), seen in zip(times, conditions, strict=True)]
         floor = roofline.floor_ms(self.peaks, self.work[number])
-        if pair.ours < floor:
+        fastest = min(pair.ours for pair in pairs)
+        if fastest < floor:
             raise Wrong(
-                f"a timed call took {pair.ours:.4g} ms, and this device needs {floor:.4g} ms at the least for this: "
+                f"a timed call took {fastest:.4g} ms, and this device needs {floor:.4g} ms at the least for this: "
                 "the work was done at another time, or not at all"
             )
-        self.pairs[number].append(pair)
+        self.pairs[number] += pairs
+        return pairs
+
+    def _pair(self, case: Case, turn: int) -> tuple[tuple[float, float], tuple[verdict.Conditions, ...]]:
+        """One call of each side, on the same new values."""
+        own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
+        sides: tuple[Remote | Side, ...] = (self.ours, self.theirs)
+        seed, times, conditions = _fresh(), {}, []
+        # The device is looked at after each call: under the same load both times, so that a clock that differs is one
+        # that changed.
+        for side in sides[::-1] if turn % 2 else sides:
+            times[side] = side.sample(case.inputs, seed)
+            conditions.append(self.gauge.read(own))
         if turn % CHECK_EVERY == 0:
             self._due = turn + secrets.randbelow(CHECK_EVERY)
         if turn == self._due:
-            _check_output(self.lab, case, seed, self.device)
-        return pair
+            self._check_output(case, seed)
+        return (times[self.ours], times[self.theirs]), tuple(conditions)
+
+    @contextlib.contextmanager
+    def _tracing(self, wanted: bool = True) -> Iterator[tuple[list[list[Kernel]], list[list[Kernel]]]]:
+        """Trace both sides inside; afterwards the two lists hold the kernels of each of their samples."""
+        kernels: tuple[list[list[Kernel]], list[list[Kernel]]] = ([], [])
+        if not wanted:
+            yield kernels
+            return
+        with tempfile.TemporaryDirectory(prefix="grade-") as folder:
+            self.theirs.start_trace(Path(folder))
+            self.ours.start_trace()
+            yield kernels
+            ours, outside = self.ours.stop_trace()
+            theirs, _ = self.theirs.stop_trace()  # what is outside here is this process', making inputs and oracles
+            if outside:
+                name = provenance.plain(outside[0].name)
+                raise Wrong(f"a kernel ran outside of the timed calls: {name}", status=Status.REFUSED)
+            for found, calls in zip(kernels, (ours, theirs), strict=True):
+                found += calls
 
     def _settle(self, number: int, case: Case) -> None:
-        """Another case begins: give back the last one's memory, bring the device to its clock."""
-        gc.collect()
-        torch.cuda.empty_cache()
-        result = clock.call(case.run, data.arguments(case.inputs, _fresh(), self.device), self.flush)[0]
+        """Another case begins: give back the last one's memory, bring the device to its clock, see who does the work."""
+        self.theirs.function = case.run
+        self.theirs.give_back()
+        self.theirs.sample(case.inputs, _fresh())
+        result = self.theirs.outputs[0]
         outputs = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
-            self._submission(case, _fresh())
-            self._baseline(case, _fresh())
+            shortest = min(side.sample(case.inputs, _fresh()) for side in (self.ours, self.theirs))
+        if not self.profiler:
+            return
+        with self._tracing() as (ours, _):
+            self.ours.sample(case.inputs, _fresh())
+        self.kernels[number] = ours[0]
+        offence = provenance.offence(ours, self.ours.own)
+        if offence and self.lab.grader.kernels:
+            raise Wrong(offence, status=Status.REFUSED)
+        if shortest < SHORT_MS:
+            self.traced.add(number)
 
-    def _submission(self, case: Case, seed: int) -> float:
-        reply = self.lab.ask({"op": "sample", "case": case.inputs, "seed": seed}, self.lab.exercise.limits.call_s)
-        raise_reply(reply)
-        milliseconds = reply["ms"]
-        if not isinstance(milliseconds, float) or not 0 < milliseconds < float("inf"):
-            raise Wrong(f"a timed call took {milliseconds!r} ms: no clock says so")
-        return milliseconds
+    def witnessed(self, number: int) -> None:
+        """Hold a case's times to this process' clock. Raises `Wrong` when they are shorter than they look from here."""
+        case, work = self.cases[number], self.work[number]
+        claimed = median(pair.ours for pair in self.pairs[number])
+        theirs = median(pair.theirs for pair in self.pairs[number])
+        self.theirs.give_back()
+        free = torch.cuda.mem_get_info(self.device)[0] // OF_FREE_MEMORY
+        counts = witness.lengths(theirs, work.bytes, free)
+        launched = sum(kernel.count for kernel in self.kernels.get(number, ()))
+        # How much of what the baseline seems longer is to be believed: what the L2 holds has to be written once a call.
+        most = max(1e3 * self.peaks.l2_bytes / self.peaks.bytes_per_s, witness.TOLERANCE * theirs)
+        for _ in range(witness.ATTEMPTS):
+            self.theirs.function = _nothing
+            cold, _ = witness.slope_ms(self.theirs, {}, counts)
+            self.theirs.function = case.run
+            same, _ = witness.slope_ms(self.theirs, case.inputs, counts)
+            whole, waited = witness.slope_ms(self.ours, case.inputs, counts, lambda seeds: self._check_one(case, seeds))
+            self.outside[number] = (whole - cold, same - cold)
+            longer = min(most, max(0.0, same - cold - theirs))
+            if not witness.excess_ms(claimed, whole - cold, longer, launched, waited):
+                return
+        raise Wrong(
+            f"a call took {claimed:.4g} ms by the clock in the submission's process and {self.outside[number][0]:.4g} ms "
+            "seen from outside of it: work was done where the one does not look"
+        )
 
-    def _baseline(self, case: Case, seed: int) -> float:
-        return clock.call(case.run, data.arguments(case.inputs, seed, self.device), self.flush)[1]
+    def _check_one(self, case: Case, seeds: list[int]) -> None:
+        """The output of one call of a burst, chosen now."""
+        call = secrets.randbelow(len(seeds))
+        self._check_output(case, seeds[call], call)
+
+    def _check_output(self, case: Case, seed: int, call: int = 0) -> None:
+        """A timed call's output, at positions chosen now, against the oracle on the same values."""
+        lab, device, grader = self.lab, self.device, self.lab.grader
+        assert isinstance(grader, TensorGrader)
+        index = torch.randint(0, 1 << 62, (SAMPLED,), generator=torch.Generator().manual_seed(_fresh()))
+        values, shapes = self.ours.chosen(call, index)
+        args = data.arguments(case.inputs, seed, device)
+        drawn = Drawn(dict(zip(case.inputs, args, strict=True)), _dims(grader, args))
+        expected = grader.oracle(**drawn.args)
+        many = expected if isinstance(expected, tuple) else (expected,)
+        if [tuple(s) for s in shapes] != [tuple(e.shape) for e in many]:
+            raise Wrong(f"a timed call returned shapes {shapes}")
+        for got, right in zip(values, many, strict=True):
+            if right.numel() == 0:
+                continue
+            at = index.to(device) % right.numel()
+            tolerance = None
+            if grader.bound.tolerance is not None and got.is_floating_point():
+                full = grader.bound.tolerance(grader, drawn, right, got.dtype)
+                tolerance = full.expand(right.shape).reshape(-1)[at].cpu()
+            chosen = right.reshape(-1)[at].cpu()
+            if tolerance is None:
+                found = compare.equally(got, chosen) if grader.bound.kind == "equal" else compare.exactly(got, chosen)
+            else:
+                found, used = compare.within(got, chosen, tolerance)
+                lab.margin = max(lab.margin, used)
+            if found is not None:
+                raise Wrong(
+                    f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
+                )
+
+
+@functools.cache
+def _profiler_starts() -> bool:
+    """Whether there is a trace on this machine: not on another vendor's GPU, not under another profiler."""
+    with tempfile.TemporaryDirectory(prefix="grade-") as folder:
+        try:
+            Trace(Path(folder)).stop()
+        except Exception:
+            return False
+    return True
+
+
+def _nothing(*args: Any) -> None:
+    """What is left of a burst is the cold L2."""
 
 
 def _fresh() -> int:
     """A seed nobody can know before it is used."""
     return secrets.randbits(62)
-
-
-def _check_output(lab: Lab, case: Case, seed: int, device: torch.device) -> None:
-    """The last timed call's output, at positions chosen now, against the oracle on the same values."""
-    grader = lab.grader
-    assert isinstance(grader, TensorGrader)
-    index = torch.randint(0, 1 << 62, (SAMPLED,), generator=torch.Generator().manual_seed(_fresh()))
-    reply = lab.ask({"op": "peek", "index": index}, lab.exercise.limits.call_s)
-    raise_reply(reply)
-    args = data.arguments(case.inputs, seed, device)
-    drawn = Drawn(dict(zip(case.inputs, args, strict=True)), _dims(grader, args))
-    expected = grader.oracle(**drawn.args)
-    many = expected if isinstance(expected, tuple) else (expected,)
-    if [tuple(s) for s in reply["shapes"]] != [tuple(e.shape) for e in many]:
-        raise Wrong(f"a timed call returned shapes {reply['shapes']}")
-    for got, right in zip(reply["values"], many, strict=True):
-        if right.numel() == 0:
-            continue
-        at = index.to(device) % right.numel()
-        tolerance = None
-        if grader.bound.tolerance is not None and got.is_floating_point():
-            full = grader.bound.tolerance(grader, drawn, right, got.dtype)
-            tolerance = full.expand(right.shape).reshape(-1)[at].cpu()
-        chosen = right.reshape(-1)[at].cpu()
-        if tolerance is None:
-            found = compare.equally(got, chosen) if grader.bound.kind == "equal" else compare.exactly(got, chosen)
-        else:
-            found, used = compare.within(got, chosen, tolerance)
-            lab.margin = max(lab.margin, used)
-        if found is not None:
-            raise Wrong(
-                f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
-            )
 
 
 def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:
@@ -184,12 +278,19 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
         _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
         watch = Stopwatch(lab, device, peaks)
         found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch)
-    except (Wrong, MachineError, torch.OutOfMemoryError) as wrong:
-        return replace(base, message=str(wrong))
+        for number in range(len(watch.cases)):
+            watch.witnessed(number)
+    except Wrong as wrong:
+        refused = "refused: " if wrong.status is Status.REFUSED else ""
+        return replace(base, message=refused + str(wrong))
+    except (MachineError, torch.OutOfMemoryError) as error:
+        return replace(base, message=str(error))
     finally:
         lab.drop()
     ideal = [roofline.ideal_ms(peaks, watch.work[number]) for number in range(len(watch.cases))]
-    return scored(base, found, float(lab.exercise.floor or 0), watch.cases, watch.pairs, ideal)
+    result = scored(base, found, float(lab.exercise.floor or 0), watch.cases, watch.pairs, ideal)
+    missing = ("" if watch.gauge.watching else UNWATCHED, "" if watch.profiler else UNTRACED)
+    return replace(result, message="; ".join(n for n in (result.message, *missing) if n))
 
 
 def scored(

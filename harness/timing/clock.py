@@ -1,8 +1,12 @@
-"""One timed call on a GPU, the same for the submission (in its worker) and for the baseline (in the examiner)."""
+"""Timed calls on a GPU, the same for the submission (in its worker) and for the baseline (in the examiner)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,24 +17,72 @@ SLACK_MS = 0.1
 # The device spins this many cycles (a quarter of a millisecond) before the start is marked, so that the launches of
 # the call are queued by then and the time between the marks is the device's, not the host's.
 HEAD_START = 500_000
+CYCLES_PER_MS = 2_000_000  # of the spin, about
 
 
 # Looked up once, before a submission is imported: what it puts in their place afterwards is not asked.
 _Event, _record, _elapsed = torch.cuda.Event, torch.cuda.Event.record, torch.cuda.Event.elapsed_time
-_zero, _sleep = torch.Tensor.zero_, torch.cuda._sleep
-_wait_for_all: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
+_zero, _sleep, _now = torch.Tensor.zero_, torch.cuda._sleep, time.perf_counter
+wait_for_all: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
+
+Around = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-def call(function: Callable[..., Any], args: list[Any], flush: torch.Tensor) -> tuple[Any, float]:
-    """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream."""
+@functools.cache
+def _driver() -> ctypes.CDLL | None:
+    with contextlib.suppress(OSError):
+        return ctypes.CDLL("libcuda.so.1")
+    return None
+
+
+def prepare() -> None:
+    """Load what timing needs, before a submission is imported (which may not load libraries)."""
+    _driver()
+
+
+def _forget_persisting_lines() -> None:
+    """Lines of the L2 that were set aside as persisting survive a flush; from here on they are like any others
+    (CUDA Driver API, cuCtxResetPersistingL2Cache)."""
+    driver = _driver()
+    if driver is not None:
+        driver.cuCtxResetPersistingL2Cache()
+
+
+def call(
+    function: Callable[..., Any], args: list[Any], flush: torch.Tensor,
+    before: Around = contextlib.nullcontext, around: Around = contextlib.nullcontext,
+) -> tuple[Any, float]:  # fmt: skip
+    """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
+
+    `before` and `around` enclose what is launched before the start is marked, and the call itself.
+    """
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
-    _zero(flush)
-    _sleep(HEAD_START)  # type: ignore[no-untyped-call]
+    _forget_persisting_lines()
+    with before():
+        _zero(flush)
+        _sleep(HEAD_START)  # type: ignore[no-untyped-call]
     _record(start)
-    result = function(*args)
+    with around():
+        result = function(*args)
     _record(end)
-    _wait_for_all()
+    wait_for_all()
     _record(idle)
-    _wait_for_all()
+    wait_for_all()
     own, whole = float(_elapsed(start, end)), float(_elapsed(start, idle))
     return result, own if whole - own < SLACK_MS else whole
+
+
+def burst(
+    function: Callable[..., Any], calls: Sequence[list[Any]], flush: torch.Tensor, spin_ms: float
+) -> tuple[list[Any], float]:
+    """Call once with each of the arguments, a cold L2 before each, queued while the device spins; returns when all of
+    the device is idle. The results, and the milliseconds that queueing took."""
+    started = _now()
+    _sleep(int(spin_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
+    results = []
+    for args in calls:
+        _zero(flush)
+        results.append(function(*args))
+    queued = _now() - started
+    wait_for_all()
+    return results, 1e3 * queued

@@ -35,6 +35,11 @@ class Gauge:
             getattr(self._nvml, f"nvmlClocksThrottleReason{name}", 0): text for name, text in _HELD_BACK.items()
         }
 
+    @property
+    def watching(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._nvml is not None
+
     def read(self, own: Collection[int]) -> Conditions:
         """Now. `own`: processes that belong to this run."""
         if self._nvml is None:

@@ -158,15 +158,15 @@ def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool) -> 
     return Verdict(status, whole, intervals, measured, thrown, message)
 
 
-def sequence(cases: int, threshold: float, measure: Callable[[int, int], Pair]) -> Verdict:
-    """Pairs until there is a verdict. `measure(case, turn)` gives the next pair of a case.
+def sequence(cases: int, threshold: float, measure: Callable[[int, range], Sequence[Pair]]) -> Verdict:
+    """Pairs until there is a verdict. `measure(case, turns)` gives the next pairs of a case, one a turn.
 
     How many there may be follows from the baseline's time alone: a submission cannot buy a shorter look by being slow.
     """
     measured: list[list[Pair]] = [[] for _ in range(cases)]
     for look in LOOKS:
         for case, pairs in enumerate(measured):
-            pairs += [measure(case, turn) for turn in range(len(pairs), look)]
+            pairs += measure(case, range(len(pairs), look))
         found = judge(measured, threshold, final=look == LOOKS[-1] or 2 * look > affordable(measured, threshold))
         if found is not None:
             return found

@@ -18,11 +18,13 @@ from typing import Any
 
 import torch
 
-from harness import data, sandbox, wire
-from harness.timing import clock
-from harness.worker import evidence
+from harness import sandbox, wire
+from harness.timing import clock, trace
+from harness.worker import evidence, timed
 from harness.worker.memory import Arena
+from harness.worker.rejected import Rejected, ruled
 
+_OPERATIONS = ("load", "call", "drive", "aim", "compile")
 _KEPT_OUTPUTS = 2
 _DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
 _COMPILE_ERRORS = (
@@ -55,25 +57,6 @@ class Channel:
         self.sock.sendall(wire.pack_frame(value))
 
 
-class Rejected(Exception):
-    """A submission that cannot be used as it is; `reply` says why."""
-
-    def __init__(self, **reply: Any) -> None:
-        super().__init__(reply.get("message", ""))
-        self.reply = reply
-
-
-@contextlib.contextmanager
-def _ruled(seen: evidence.Evidence) -> Iterator[None]:
-    """A broken rule is what the student must hear of, whatever the submission raised afterwards."""
-    try:
-        yield
-    except Exception as error:
-        if not seen.refused or isinstance(error, PermissionError):
-            raise
-        raise Rejected(status="refused", message="; ".join(seen.refused)) from error
-
-
 class Worker:
     def __init__(self, request: dict[str, Any], channel: Channel) -> None:
         self.mode: str = request["mode"]
@@ -88,9 +71,6 @@ class Worker:
         self.arena = Arena(self.device)
         self.handles: dict[int, Any] = {}
         self.previous: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.timed: Any = None
-        self.timed_args: list[Any] = []
-        self.flush: torch.Tensor | None = None
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -108,7 +88,7 @@ class Worker:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         allowed = None if self.mode == "compile" else self.max_bytes
-        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden(), _ruled(seen):
+        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden(), ruled(seen):
             spec.loader.exec_module(module)
         if seen.refused:
             raise Rejected(status="refused", message="while it is imported, the submission " + "; ".join(seen.refused))
@@ -137,7 +117,7 @@ class Worker:
         ) as seen:
             if book is not None:
                 seen.allocated = _Watched(book)
-            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden(), _ruled(seen):
+            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden(), ruled(seen):
                 value = target(*args)
                 self._synchronize()
         report = self._report(seen, placed, guards, originals, set(request["in_place"]))
@@ -193,31 +173,6 @@ class Worker:
         rows = report.table(compiled)
         asm = [{"kernel": c.kernel, "target": c.target, "asm": dict(c.asm)} for c in compiled] if request["asm"] else []
         return {"status": "ok", "rows": rows, "failures": failures, "asm": asm, "kernels": len(compiled)}
-
-    def prime(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compile and tune for a case before the clock runs; allocate what the clock needs."""
-        self.flush = torch.empty(request["flush_bytes"] // 4, dtype=torch.int32, device=self.device)
-        assert self.entry is not None
-        for seed in request["seeds"]:
-            self.entry(*data.arguments(request["case"], seed, self.device))
-            self._synchronize()
-        return {"status": "ok"}
-
-    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Time one call on new values in new memory, with a cold L2."""
-        assert self.entry is not None and self.flush is not None
-        self.timed = None
-        # The last call's arguments are still held, so these lie elsewhere.
-        self.timed_args = data.arguments(request["case"], request["seed"], self.device)
-        self.timed, milliseconds = clock.call(self.entry, self.timed_args, self.flush)
-        return {"status": "ok", "ms": milliseconds}
-
-    def peek(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Elements of the last timed output, at flat positions that the examiner chose afterwards."""
-        leaves = [t for t in _leaves(self.timed) if type(t) is torch.Tensor]
-        index = request["index"].to(self.device)
-        values = [t.detach().reshape(-1)[index % max(1, t.numel())].cpu() if t.numel() else t.cpu() for t in leaves]
-        return {"status": "ok", "values": values, "shapes": [list(t.shape) for t in leaves]}
 
     # -- helpers ------------------------------------------------------------------------------------------------
 
@@ -483,9 +438,13 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         from harness.worker import cuda_vmm
 
         cuda_vmm.library()
+        clock.prepare()
+        trace.prepare()
         torch.cuda.init()  # type: ignore[no-untyped-call]
     channel.send({"status": "ok", "sandbox": level})
-    handlers = {name: getattr(worker, name) for name in ("load", "call", "drive", "aim", "compile", "prime", "sample", "peek")}
+    clocked = timed.Timed(worker)
+    handlers = {name: getattr(worker, name) for name in _OPERATIONS}
+    handlers |= {name: getattr(clocked, name) for name in timed.OPERATIONS}
     while (message := channel.receive()) is not None:
         try:
             reply = handlers[message["op"]](message)

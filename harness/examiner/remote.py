@@ -1,0 +1,66 @@
+"""The submission's side of the clock, in its worker: the same calls as `harness.timing.side.Side`, over the wire.
+
+Whatever comes back was said by a process that the submission lives in. Here it is only given its form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from harness.examiner.trial import Lab, Wrong, raise_reply
+from harness.timing.trace import Kernel
+
+
+class Remote:
+    """Asks the worker of `lab`. Every method raises `Wrong` when the submission fails, `WorkerDied` when it ends."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.own: frozenset[str] = frozenset()  # names of the submission's kernels, as far as a trace has told
+
+    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
+        reply = self._lab.ask({"op": operation, **request}, self._lab.exercise.limits.call_s)
+        raise_reply(reply)
+        return reply
+
+    def sample(self, case: dict[str, Any], seed: int) -> float:
+        """The milliseconds of one call on the values of `seed`."""
+        return _milliseconds(self._ask("sample", case=case, seed=seed)["ms"])
+
+    def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
+        """Make the values of a burst, one call's for each seed."""
+        self._ask("fill", case=case, seeds=list(seeds))
+
+    def burst(self, spin_ms: float) -> float:
+        """A burst of calls on those values; the milliseconds that queueing them took."""
+        return _milliseconds(self._ask("burst", spin_ms=spin_ms)["queued_ms"])
+
+    def start_trace(self) -> None:
+        """From now on samples are traced."""
+        self._ask("trace", on=True)
+
+    def stop_trace(self) -> tuple[list[list[Kernel]], list[Kernel]]:
+        """The kernels of each sample since, and those outside of any."""
+        reply = self._ask("trace", on=False)
+        try:
+            calls = [[Kernel(str(n), int(c), float(ms)) for n, c, ms in rows] for rows in reply["calls"]]
+            outside = [Kernel(str(n), int(c), float(ms)) for n, c, ms in reply["outside"]]
+            self.own = frozenset(str(name) for name in reply["own"])
+        except (KeyError, TypeError, ValueError):
+            raise Wrong("the worker sent a trace that is none") from None
+        return calls, outside
+
+    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[list[int]]]:
+        """Elements of the output of a call, at flat positions that are taken modulo its size, and its shapes."""
+        reply = self._ask("peek", call=number, index=index)
+        return reply["values"], reply["shapes"]
+
+
+def _milliseconds(value: Any) -> float:
+    if not isinstance(value, float) or not 0 < value < math.inf:
+        raise Wrong(f"a timed call took {value!r} ms: no clock says so")
+    return value

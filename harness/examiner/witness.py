@@ -1,0 +1,98 @@
+"""The examiner's own clock as a witness: how long a call takes seen from outside of the submission's process.
+
+A call on a GPU returns before its work is done, and a message between processes takes longer than many kernels. So the
+time of n calls in a row is taken for two n: what does not depend on n cancels in the difference, and the slope is the time
+of one call with the cold L2 that precedes it. The device spins while the calls are queued, so that the host's part is
+hidden. A clock in the submission's process that was set back, work on a stream that nobody waited for, copies that the
+profiler does not see: none of it makes this slope shorter.
+
+The slope is not quite the time of a call by itself. The gap between two kernels is in it; the cold L2 is full of lines that
+have yet to be written; a device that does not pause is hotter. All of that is the same for the baseline, whose own clock is
+known to be true: by how much it seems longer from outside, a submission may as well. On an H200 that is .5 to 5 us for
+kernels below 100 us, and nothing above.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+BURST_MS = 2.0  # of the baseline's time in the longer burst,
+LONGEST, SHORTEST = 32, 3  # within so many calls
+ROUNDS = 4  # bursts of each length; the fastest one counts, since a disturbance only adds
+SPIN_MS = 0.1  # for each call: twice what launching a kernel from Python takes
+MOST_SPIN_MS = 60.0
+ATTEMPTS = 3  # before a disagreement is believed
+# By how much a call may seem longer from outside than the baseline does: a share, the gap before a kernel, that before
+# each further one.
+TOLERANCE, GAP_MS, FURTHER_MS = 0.05, 0.002, 0.0015
+# And where a call waits for the device (a `.item()`), so that its launches cannot be queued ahead.
+WAITING_MS = 0.2
+
+
+class Bursting(Protocol):
+    """A side of the clock, as far as it is used here."""
+
+    def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None: ...
+
+    def burst(self, spin_ms: float) -> float: ...
+
+
+def lengths(baseline_ms: float, case_bytes: int, free_bytes: int) -> tuple[int, int]:
+    """Calls in the shorter and in the longer burst. `case_bytes`: of a call's inputs and outputs, `free_bytes`: what
+    both sides together may take for them."""
+    fitting = free_bytes // max(1, case_bytes)
+    longer = max(2, min(LONGEST, max(SHORTEST, math.ceil(BURST_MS / baseline_ms)), fitting))
+    return max(1, longer // 4), longer
+
+
+def slope_ms(
+    side: Bursting, case: dict[str, Any], counts: tuple[int, int], after: Callable[[list[int]], None] | None = None
+) -> tuple[float, bool]:
+    """Milliseconds of a call and of the cold L2 before it, by this process' clock; and whether the calls waited for
+    the device. `after` is called with the seeds of one of the longer bursts, which nobody knows before."""
+    shorter, longer = counts
+    spin, waited = _spin_ms(side, case, longer)
+    fastest = dict.fromkeys(counts, math.inf)
+    checked = secrets.randbelow(ROUNDS)
+    for turn in range(ROUNDS):
+        for count in counts:
+            seeds = _fill(side, case, count)
+            started = time.perf_counter()
+            side.burst(spin)
+            fastest[count] = min(fastest[count], 1e3 * (time.perf_counter() - started))
+            if count == longer and turn == checked and after is not None:
+                after(seeds)
+    return (fastest[longer] - fastest[shorter]) / (longer - shorter), waited
+
+
+def _spin_ms(side: Bursting, case: dict[str, Any], count: int) -> tuple[float, bool]:
+    """How long the device must spin for so many calls to be queued meanwhile; and whether they wait for the device, so
+    that no spin is long enough."""
+    spin = shortest = max(1.0, SPIN_MS * count)
+    while True:
+        _fill(side, case, count)
+        queued = side.burst(spin)
+        if queued < 0.9 * spin:
+            return spin, False
+        if spin >= MOST_SPIN_MS:
+            return shortest, True
+        spin = min(MOST_SPIN_MS, 2 * queued)
+
+
+def _fill(side: Bursting, case: dict[str, Any], count: int) -> list[int]:
+    seeds = [secrets.randbits(62) for _ in range(count)]
+    side.fill(case, seeds)
+    return seeds
+
+
+def excess_ms(claimed_ms: float, outside_ms: float, longer_ms: float, kernels: int, waited: bool) -> float:
+    """By how much the time from outside is more than the claim and all that may lie between them; 0 where they agree.
+
+    `longer_ms`: by how much the baseline seems longer; `kernels`: of one call; `waited`: for the device, within a call.
+    """
+    allowed = claimed_ms * (1 + TOLERANCE) + GAP_MS + FURTHER_MS * max(0, kernels - 1) + (WAITING_MS if waited else 0.0)
+    return max(0.0, outside_ms - allowed - longer_ms)

@@ -1,0 +1,88 @@
+"""One side of a pair: calls a function on new values and takes the time. The same code times submission and baseline.
+
+The submission's side lives in its worker, the baseline's in the examiner. Three ways to call:
+
+    sample   one call between two events of the device
+    traced   samples while the profiler is on
+    burst    many calls one after the other, for a clock outside of this process
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness import data
+from harness.timing import clock
+from harness.timing.trace import Kernel, Trace
+
+
+class Side:
+    """`function` on `device`; between calls `flush_bytes` are written, so that the L2 is cold."""
+
+    def __init__(self, function: Callable[..., Any], device: torch.device, flush_bytes: int) -> None:
+        self.function, self.device = function, device
+        self.flush = torch.empty(flush_bytes // 4, dtype=torch.int32, device=device)
+        self.outputs: list[Any] = []  # of the last sample, or of every call of the last burst
+        self._args: list[list[Any]] = []
+        self._trace: Trace | None = None
+
+    def sample(self, case: dict[str, Any], seed: int) -> float:
+        """The milliseconds of one call on the values of `seed`."""
+        self.outputs = []
+        with self._harness():
+            # The last call's arguments are still held, so these lie elsewhere.
+            self._args = [data.arguments(case, seed, self.device)]
+        around = self._trace.call if self._trace is not None else contextlib.nullcontext
+        output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
+        self.outputs = [output]
+        return milliseconds
+
+    def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
+        """Make the values of a burst, one call's for each seed."""
+        self.outputs = []
+        self._args = [data.arguments(case, seed, self.device) for seed in seeds]
+        clock.wait_for_all()
+
+    def burst(self, spin_ms: float) -> float:
+        """A call on each of those values, queued while the device spins for `spin_ms`. The milliseconds that the
+        host took to queue them: the calls follow on each other where that is less."""
+        self.outputs, queued = clock.burst(self.function, self._args, self.flush, spin_ms)
+        return queued
+
+    def give_back(self) -> None:
+        """The memory of the last calls, back to the device."""
+        self.outputs, self._args = [], []
+        torch.cuda.empty_cache()
+
+    def start_trace(self, folder: Path) -> None:
+        """From now on samples are traced."""
+        self._trace = Trace(folder)
+
+    def stop_trace(self) -> tuple[list[list[Kernel]], list[Kernel]]:
+        """The kernels of each sample since, and those outside of any."""
+        trace, self._trace = self._trace, None
+        if trace is None:
+            raise RuntimeError("nothing is being traced")
+        return trace.stop()
+
+    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[list[int]]]:
+        """Elements of the output of a call, at flat positions that are taken modulo its size, and its shapes."""
+        with self._harness():
+            leaves = [t for t in _leaves(self.outputs[number]) if type(t) is torch.Tensor]
+            index = index.to(self.device)
+            values = [t.detach().reshape(-1)[index % max(1, t.numel())].cpu() if t.numel() else t.cpu() for t in leaves]
+        return values, [list(t.shape) for t in leaves]
+
+    def _harness(self) -> contextlib.AbstractContextManager[None]:
+        return self._trace.harness() if self._trace is not None else contextlib.nullcontext()
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return _leaves(list(value.values())) if isinstance(value, dict) else [value]

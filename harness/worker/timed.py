@@ -1,0 +1,99 @@
+"""The submission's side of the clock: timed calls in the worker, asked for one by one by the examiner."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from harness import data
+from harness.timing import clock
+from harness.timing.side import Side
+from harness.worker import evidence
+from harness.worker.rejected import Rejected, ruled
+
+OPERATIONS = ("prime", "sample", "fill", "burst", "trace", "peek")
+_frames = sys._current_frames  # one a thread; bound before a submission is imported
+
+
+class _Loaded(Protocol):
+    """A worker with a submission in it."""
+
+    entry: Callable[..., Any] | None
+    device: torch.device
+    folder: Path
+
+
+class Timed:
+    """Calls the worker's submission for the clock; each method answers one request."""
+
+    def __init__(self, worker: _Loaded) -> None:
+        self._worker = worker
+        self._side: Side | None = None
+        self._own: set[str] = set()  # names of the submission's kernels, as they were compiled
+        self._threads = 1
+
+    @property
+    def side(self) -> Side:
+        if self._side is None:
+            raise Rejected(status="failed", message="nothing was prepared for the clock")
+        return self._side
+
+    def prime(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile and tune for a case before the clock runs; allocate what the clock needs."""
+        worker = self._worker
+        assert worker.entry is not None
+        if self._side is None:
+            self._side = Side(worker.entry, worker.device, request["flush_bytes"])
+            self._threads = len(_frames())
+        for seed in request["seeds"]:
+            with self._watched():
+                worker.entry(*data.arguments(request["case"], seed, worker.device))
+                clock.wait_for_all()
+        return {"status": "ok"}
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time one call on new values in new memory, with a cold L2."""
+        with self._watched():
+            milliseconds = self.side.sample(request["case"], request["seed"])
+        return {"status": "ok", "ms": milliseconds}
+
+    def fill(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make the values of a burst of calls."""
+        self.side.fill(request["case"], request["seeds"])
+        return {"status": "ok"}
+
+    def burst(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A burst of calls on those values; the examiner takes the time of the answer."""
+        with self._watched():
+            queued = self.side.burst(request["spin_ms"])
+        return {"status": "ok", "queued_ms": queued}
+
+    def trace(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Start the profiler, or stop it and tell the kernels of each sample since."""
+        if request["on"]:
+            self.side.start_trace(self._worker.folder)
+            return {"status": "ok"}
+        calls, outside = self.side.stop_trace()
+        rows = [[[k.name, k.count, k.ms] for k in kernels] for kernels in (*calls, outside)]
+        return {"status": "ok", "calls": rows[:-1], "outside": rows[-1], "own": sorted(self._own)}
+
+    def peek(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Elements of the output of a timed call, at flat positions that the examiner chose afterwards."""
+        values, shapes = self.side.chosen(request["call"], request["index"])
+        return {"status": "ok", "values": values, "shapes": shapes}
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Around timed calls: what is forbidden elsewhere is forbidden here, and nobody is left behind to work on."""
+        with evidence.timing() as seen, evidence.hidden(), ruled(seen):
+            yield
+        self._own |= seen.kernels
+        if len(_frames()) > self._threads:
+            seen.refuse("leaves a thread behind that runs beside the clock")
+        if seen.refused:
+            raise Rejected(status="refused", message="; ".join(seen.refused))
