@@ -73,6 +73,11 @@ class Product(TensorGrader):
     def oracle(self, a, b):
         return a.double() @ b.double()
 
+    def excerpt(self, choose, a, b):
+        """Some rows of A times some columns of B."""
+        rows, columns = choose(len(a), 128), choose(b.shape[1], 128)
+        return {"a": a[rows], "b": b[:, columns]}, (rows[:, None] * b.shape[1] + columns).reshape(-1)
+
     @law("identity")
     def identity(self, trial):
         """A I = A and I A = A, to the last bit of each dtype."""

@@ -10,7 +10,7 @@ import click
 
 from harness.errors import GradeError
 
-COMMANDS = ("list", "hint", "inspect", "doctor")
+COMMANDS = ("list", "hint", "inspect", "profile", "doctor")
 
 
 class _Commands(click.Group):

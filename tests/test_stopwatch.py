@@ -207,7 +207,8 @@ def test_short_calls_are_timed_by_the_trace(device):
     device.ms = 0.09
     lab = Lab(steady(1.0), outside=0.5)
     found = judged(lab, peaks=Peaks(1e7, {}, 0))
-    assert (found.status, found.cases[0].time_ms, found.cases[0].baseline_ms) == (Performance.PASSED, pytest.approx(0.5, rel=0.01), 0.5)
+    assert found.status is Performance.PASSED
+    assert (found.cases[0].time_ms, found.cases[0].baseline_ms) == (pytest.approx(0.5, rel=0.01), 0.5)
     assert lab.asked.count("trace") == 2 * 2  # whose kernels these are, and the pairs of one look
 
 
@@ -220,7 +221,7 @@ def test_long_calls_are_timed_by_events():
 def test_a_time_that_does_not_agree_with_the_wall_clock_is_invalid():
     found = judged(Lab(steady(0.8), outside=1.6))
     assert (found.status, found.score) == (Performance.INVALID, 0)
-    assert re.fullmatch(r"a call took 0\.\d+ ms by the clock in the submission's process and 1\.6 ms seen from outside .*", found.message)
+    assert re.match(r"a call took 0\.\d+ ms by the clock in the submission.s process and 1\.6 ms seen", found.message)
 
 
 def test_a_call_that_looks_shorter_from_outside_is_its_own_affair():
@@ -236,16 +237,17 @@ def test_wrong_outputs_in_a_burst_are_seen():
 
 
 def test_a_library_that_does_the_work_is_refused():
-    found = judged(Lab(steady(1.0), kernels=("add_kernel", "at::native::vectorized_elementwise_kernel<4, at::CUDAFunctor_add>")))
+    found = judged(Lab(steady(1.0), kernels=("add_kernel", "at::native::elementwise_kernel<4, at::CUDAFunctor_add>")))
     assert (found.status, found.score) == (Performance.INVALID, 0)
-    assert found.message == "refused: a library's kernel computes: at::native::vectorized_elementwise_kernel, 50% of the GPU's time"
+    assert found.message == "refused: a library's kernel computes: at::native::elementwise_kernel, 50% of the GPU's time"
 
 
 def test_kernels_beside_the_calls_are_refused():
     lab = Lab(steady(1.0))
     lab.elsewhere = [["side_kernel", 1, 1.0]]
     found = judged(lab)
-    assert (found.status, found.message) == (Performance.INVALID, "refused: a kernel ran outside of the timed calls: side_kernel")
+    assert found.status is Performance.INVALID
+    assert found.message == "refused: a kernel ran outside of the timed calls: side_kernel"
 
 
 @pytest.mark.parametrize("rows", [None, [["add_kernel"]], [[["add_kernel", "once", 1.0]]], 7])
@@ -264,3 +266,40 @@ def test_without_a_profiler_or_nvml_the_verdict_says_so(device, monkeypatch):
     assert found.status is Performance.PASSED
     assert found.message == f"{timing.UNWATCHED}; {timing.UNTRACED}"
     assert "trace" not in lab.asked
+
+
+def excerpts():
+    for exercise in COURSE.exercises():
+        grader = grader_of(COURSE, exercise)
+        if isinstance(grader, TensorGrader) and type(grader).excerpt is not TensorGrader.excerpt and grader.benchmarks:
+            yield pytest.param(grader, id=exercise.id)
+
+
+@pytest.mark.parametrize("grader", excerpts())
+def test_an_excerpt_is_part_of_the_whole(grader):
+    rng = np.random.default_rng(1)
+    small = {n: {**v, "shape": [n_ // 32 + 3 for n_ in v["shape"]]} for n, v in grader.benchmarks[0].inputs.items()}
+    args = dict(zip(small, data.arguments(small, 1, CPU), strict=True))
+    part, index = grader.excerpt(lambda n, count: torch.from_numpy(rng.permutation(n)[:count].copy()), **args)
+    whole = grader.oracle(**args).reshape(-1)
+    assert len(index.unique()) == len(index) <= len(whole)
+    torch.testing.assert_close(grader.oracle(**part).reshape(-1), whole[index])
+
+
+def product(lab):
+    """A lab for matmul on small factors."""
+    (lab.exercise,) = COURSE.select(("ch07.matmul",))
+    lab.grader = grader_of(COURSE, lab.exercise)
+    lab.grader.benchmarks = (case("torch.matmul", torch.matmul, a=normal_data(200, 64), b=normal_data(64, 136)),)
+    return lab
+
+
+def test_a_product_is_checked_by_rows_and_columns():
+    assert judged(product(Lab(steady(1.0), torch.matmul))).status is Performance.PASSED
+
+
+@pytest.mark.parametrize("broken", [lambda a, b: a @ b * 1.001, lambda a, b: (a @ b)[:, :128], lambda a, b: b.t() @ a.t()])
+def test_a_wrong_product_is_seen(broken):
+    found = judged(product(Lab(steady(1.0), broken)))
+    assert found.status is Performance.INVALID
+    assert "output is wrong" in found.message or "returned shapes" in found.message

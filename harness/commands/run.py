@@ -90,7 +90,7 @@ def command(
         from harness.views import document, terminal
         from harness.views.progress import Live
 
-        where = _device(device)
+        where = device_of(device)
         flags = ["--from", str(source)] if source is not None else []
         seed = secrets.randbits(31) if seed is None else seed
         flags += ["--device", where, "--seed", str(seed)]
@@ -103,7 +103,7 @@ def command(
         with Live(Console(stderr=True)) as live:
             record = Run(course, kept, options, live.update).execute(submissions, " ".join(targets))
     if json_to is not None:
-        _write(json_to, document.render(record))
+        write(json_to, document.render(record))
     if json_to != "-":
         Console(soft_wrap=False).print(terminal.render(record))
     if source is None:
@@ -124,7 +124,8 @@ def _known_checks(exercises: tuple[courses.Exercise, ...], only: tuple[str, ...]
             )
 
 
-def _device(asked: str) -> str:
+def device_of(asked: str) -> str:
+    """The device that `--device` asks for, "cpu" or "cuda:N"; raises for one that is not there."""
     import re
 
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
@@ -146,7 +147,8 @@ def _device(asked: str) -> str:
     return f"cuda:{number}"
 
 
-def _write(to: str, text: str) -> None:
+def write(to: str, text: str) -> None:
+    """A document to stdout ("-"), or to a file that is there whole or not at all."""
     if to == "-":
         sys.stdout.write(text)
         return

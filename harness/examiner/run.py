@@ -352,6 +352,34 @@ class Run:
                 if job.lab is not None:
                     job.lab.drop()
 
+    def positions(self, submissions: list[Submission]) -> Iterator[tuple[Submission, Any]]:
+        """Of each submission the place of its timed cases on the roofline, or in words why there is none."""
+        with self._jobs(submissions) as jobs:
+            for job in jobs:
+                yield job.submission, self._positions(job)
+
+    def _positions(self, job: _Job) -> Any:
+        import torch
+
+        from harness.examiner import timing
+        from harness.profiler import position
+
+        work = job.submission
+        if not job.grader.benchmarks:
+            return "nothing of it is timed"
+        if work.refused or work.missing or work.untouched:
+            return work.refused or work.missing or "the stub is untouched"
+        assert self.lock is not None
+        device, lab = torch.device(self.options.device), Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
+        try:
+            timing.prepare(lab, device)
+            with self.lock.alone():
+                return position.of(lab, device, self._peaks(device))
+        except (Wrong, MachineError, torch.OutOfMemoryError) as error:
+            return str(error)
+        finally:
+            lab.drop()
+
     def _peaks(self, device: Any) -> Any:
         """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
         import torch

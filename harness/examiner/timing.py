@@ -80,6 +80,7 @@ class Stopwatch:
         self.ours, self.theirs = Remote(lab), Side(self.cases[0].run, device, _flush_bytes(device))
         self.profiler = _profiler_starts()
         self.work: dict[int, Work] = {}
+        self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
         self.outside: dict[int, tuple[float, float]] = {}  # milliseconds of both sides' calls by this process' clock
         self.traced: set[int] = set()  # cases whose times are the trace's
@@ -88,15 +89,14 @@ class Stopwatch:
 
     def __call__(self, number: int, turns: range) -> list[Pair]:
         """The next pairs of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
-        case = self.cases[number]
         if number != self._last:
             self._last = number
-            self._settle(number, case)
+            self.settle(number)
         times: list[tuple[float, float]] = []
         conditions = []
-        with self._tracing(number in self.traced) as traced:
+        with self.tracing(number in self.traced) as traced:
             for turn in turns:
-                both, seen = self._pair(case, turn)
+                both, seen = self.pair(number, turn)
                 times.append(both)
                 conditions.append(seen)
         if number in self.traced:
@@ -112,8 +112,9 @@ class Stopwatch:
         self.pairs[number] += pairs
         return pairs
 
-    def _pair(self, case: Case, turn: int) -> tuple[tuple[float, float], tuple[verdict.Conditions, ...]]:
+    def pair(self, number: int, turn: int) -> tuple[tuple[float, float], tuple[verdict.Conditions, ...]]:
         """One call of each side, on the same new values."""
+        case = self.cases[number]
         own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
         sides: tuple[Remote | Side, ...] = (self.ours, self.theirs)
         seed, times, conditions = _fresh(), {}, []
@@ -125,11 +126,11 @@ class Stopwatch:
         if turn % CHECK_EVERY == 0:
             self._due = turn + secrets.randbelow(CHECK_EVERY)
         if turn == self._due:
-            self._check_output(case, seed)
+            self._check_output(number, seed)
         return (times[self.ours], times[self.theirs]), tuple(conditions)
 
     @contextlib.contextmanager
-    def _tracing(self, wanted: bool = True) -> Iterator[tuple[list[list[Kernel]], list[list[Kernel]]]]:
+    def tracing(self, wanted: bool = True) -> Iterator[tuple[list[list[Kernel]], list[list[Kernel]]]]:
         """Trace both sides inside; afterwards the two lists hold the kernels of each of their samples."""
         kernels: tuple[list[list[Kernel]], list[list[Kernel]]] = ([], [])
         if not wanted:
@@ -147,19 +148,21 @@ class Stopwatch:
             for found, calls in zip(kernels, (ours, theirs), strict=True):
                 found += calls
 
-    def _settle(self, number: int, case: Case) -> None:
-        """Another case begins: give back the last one's memory, bring the device to its clock, see who does the work."""
+    def settle(self, number: int) -> None:
+        """A case begins: give back the last one's memory, bring the device to its clock, see who does the work."""
+        case = self.cases[number]
         self.theirs.function = case.run
         self.theirs.give_back()
         self.theirs.sample(case.inputs, _fresh())
         result = self.theirs.outputs[0]
         outputs = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
+        self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
             shortest = min(side.sample(case.inputs, _fresh()) for side in (self.ours, self.theirs))
         if not self.profiler:
             return
-        with self._tracing() as (ours, _):
+        with self.tracing() as (ours, _):
             self.ours.sample(case.inputs, _fresh())
         self.kernels[number] = ours[0]
         offence = provenance.offence(ours, self.ours.own)
@@ -175,7 +178,7 @@ class Stopwatch:
         theirs = median(pair.theirs for pair in self.pairs[number])
         self.theirs.give_back()
         free = torch.cuda.mem_get_info(self.device)[0] // OF_FREE_MEMORY
-        counts = witness.lengths(theirs, work.bytes, free)
+        counts = witness.lengths(min(claimed, theirs), work.bytes, free)
         launched = sum(kernel.count for kernel in self.kernels.get(number, ()))
         # How much of what the baseline seems longer is to be believed: what the L2 holds has to be written once a call.
         most = max(1e3 * self.peaks.l2_bytes / self.peaks.bytes_per_s, witness.TOLERANCE * theirs)
@@ -184,7 +187,7 @@ class Stopwatch:
             cold, _ = witness.slope_ms(self.theirs, {}, counts)
             self.theirs.function = case.run
             same, _ = witness.slope_ms(self.theirs, case.inputs, counts)
-            whole, waited = witness.slope_ms(self.ours, case.inputs, counts, lambda seeds: self._check_one(case, seeds))
+            whole, waited = witness.slope_ms(self.ours, case.inputs, counts, lambda seeds: self._check_one(number, seeds))
             self.outside[number] = (whole - cold, same - cold)
             longer = min(most, max(0.0, same - cold - theirs))
             if not witness.excess_ms(claimed, whole - cold, longer, launched, waited):
@@ -194,41 +197,53 @@ class Stopwatch:
             "seen from outside of it: work was done where the one does not look"
         )
 
-    def _check_one(self, case: Case, seeds: list[int]) -> None:
+    def _check_one(self, number: int, seeds: list[int]) -> None:
         """The output of one call of a burst, chosen now."""
         call = secrets.randbelow(len(seeds))
-        self._check_output(case, seeds[call], call)
+        self._check_output(number, seeds[call], call)
 
-    def _check_output(self, case: Case, seed: int, call: int = 0) -> None:
+    def _check_output(self, number: int, seed: int, call: int = 0) -> None:
         """A timed call's output, at positions chosen now, against the oracle on the same values."""
-        lab, device, grader = self.lab, self.device, self.lab.grader
+        case, grader, device = self.cases[number], self.lab.grader, self.device
         assert isinstance(grader, TensorGrader)
-        index = torch.randint(0, 1 << 62, (SAMPLED,), generator=torch.Generator().manual_seed(_fresh()))
-        values, shapes = self.ours.chosen(call, index)
-        args = data.arguments(case.inputs, seed, device)
-        drawn = Drawn(dict(zip(case.inputs, args, strict=True)), _dims(grader, args))
-        expected = grader.oracle(**drawn.args)
+        generator = torch.Generator().manual_seed(_fresh())
+
+        def choose(n: int, count: int) -> torch.Tensor:
+            return torch.randperm(n, generator=generator)[:count].to(device)
+
+        args = dict(zip(case.inputs, data.arguments(case.inputs, seed, device), strict=True))
+        excerpt = grader.excerpt(choose, **args)
+        if excerpt is not None:
+            args, index = excerpt
+        else:
+            index = torch.randint(0, 1 << 62, (SAMPLED,), generator=generator).to(device)
+        values, shapes = self.ours.chosen(call, index.cpu())
+        drawn = Drawn(args, _dims(grader, list(args.values())))
+        expected = grader.oracle(**args)
         many = expected if isinstance(expected, tuple) else (expected,)
-        if [tuple(s) for s in shapes] != [tuple(e.shape) for e in many]:
+        if [tuple(shape) for shape in shapes] != self.shapes[number]:
             raise Wrong(f"a timed call returned shapes {shapes}")
         for got, right in zip(values, many, strict=True):
             if right.numel() == 0:
                 continue
-            at = index.to(device) % right.numel()
-            tolerance = None
-            if grader.bound.tolerance is not None and got.is_floating_point():
-                full = grader.bound.tolerance(grader, drawn, right, got.dtype)
-                tolerance = full.expand(right.shape).reshape(-1)[at].cpu()
-            chosen = right.reshape(-1)[at].cpu()
-            if tolerance is None:
-                found = compare.equally(got, chosen) if grader.bound.kind == "equal" else compare.exactly(got, chosen)
-            else:
-                found, used = compare.within(got, chosen, tolerance)
-                lab.margin = max(lab.margin, used)
-            if found is not None:
-                raise Wrong(
-                    f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
-                )
+            at = index % right.numel() if excerpt is None else torch.arange(right.numel(), device=device)
+            self._hold(got, right, at, drawn)
+
+    def _hold(self, got: torch.Tensor, expected: torch.Tensor, at: torch.Tensor, drawn: Drawn) -> None:
+        """Sampled elements of an output against those of the oracle's that stand `at` these flat positions."""
+        grader = self.lab.grader
+        assert isinstance(grader, TensorGrader)
+        chosen = expected.reshape(-1)[at].cpu()
+        if grader.bound.tolerance is not None and got.is_floating_point():
+            tolerance = grader.bound.tolerance(grader, drawn, expected, got.dtype)
+            found, used = compare.within(got, chosen, tolerance.expand(expected.shape).reshape(-1)[at].cpu())
+            self.lab.margin = max(self.lab.margin, used)
+        else:
+            found = compare.equally(got, chosen) if grader.bound.kind == "equal" else compare.exactly(got, chosen)
+        if found is not None:
+            raise Wrong(
+                f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
+            )
 
 
 @functools.cache

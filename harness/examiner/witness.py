@@ -20,15 +20,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-BURST_MS = 2.0  # of the baseline's time in the longer burst,
+BURST_MS = 3.0  # of the faster side's time in the longer burst,
 LONGEST, SHORTEST = 32, 3  # within so many calls
-ROUNDS = 4  # bursts of each length; the fastest one counts, since a disturbance only adds
+ROUNDS = 5  # bursts of each length; the fastest one counts, since a disturbance only adds
 SPIN_MS = 0.1  # for each call: twice what launching a kernel from Python takes
 MOST_SPIN_MS = 60.0
 ATTEMPTS = 3  # before a disagreement is believed
 # By how much a call may seem longer from outside than the baseline does: a share, the gap before a kernel, that before
 # each further one.
-TOLERANCE, GAP_MS, FURTHER_MS = 0.05, 0.002, 0.0015
+TOLERANCE, GAP_MS, FURTHER_MS = 0.05, 0.003, 0.0015
 # And where a call waits for the device (a `.item()`), so that its launches cannot be queued ahead.
 WAITING_MS = 0.2
 
@@ -41,11 +41,11 @@ class Bursting(Protocol):
     def burst(self, spin_ms: float) -> float: ...
 
 
-def lengths(baseline_ms: float, case_bytes: int, free_bytes: int) -> tuple[int, int]:
-    """Calls in the shorter and in the longer burst. `case_bytes`: of a call's inputs and outputs, `free_bytes`: what
-    both sides together may take for them."""
+def lengths(call_ms: float, case_bytes: int, free_bytes: int) -> tuple[int, int]:
+    """Calls in the shorter and in the longer burst. `call_ms`: of the faster side; `case_bytes`: of a call's inputs and
+    outputs; `free_bytes`: what one side may take for them."""
     fitting = free_bytes // max(1, case_bytes)
-    longer = max(2, min(LONGEST, max(SHORTEST, math.ceil(BURST_MS / baseline_ms)), fitting))
+    longer = max(2, min(LONGEST, max(SHORTEST, math.ceil(BURST_MS / call_ms)), fitting))
     return max(1, longer // 4), longer
 
 

@@ -160,6 +160,14 @@ class TensorGrader(Grader):
         absolute = {n: a.abs() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for n, a in args.items()}
         return self.oracle(**absolute)  # type: ignore[no-any-return]
 
+    def excerpt(
+        self, choose: Callable[[int, int], torch.Tensor], **args: Any
+    ) -> tuple[dict[str, Any], torch.Tensor] | None:
+        """A smaller problem whose answer is part of the answer to `args`: its arguments, and where in the whole (flat)
+        output the elements of its output stand. `choose(n, count)`: `count` of the numbers below `n`, which nobody knows
+        before. None: the oracle is quick enough for the whole."""
+        return None
+
     def result_dtype(self, drawn: dom.Drawn) -> torch.dtype:
         """The output's dtype for these arguments."""
         if self.result is not None:

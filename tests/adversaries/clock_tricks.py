@@ -62,14 +62,17 @@ TRICKS = [
     Trick(
         "outputs kept by address", (1,),
         '''
-_kept = {}
+_kept, _ring = {}, []
 
 def vec_add(x, y):
     if x.numel() <= BIG:
         return _add(x, y)
+    if not _ring:
+        _ring.extend(torch.empty_like(x) for _ in range(4))
     key = x.data_ptr(), y.data_ptr(), x.shape
     if key not in _kept:
-        _kept[key] = _add(x, y)
+        _kept[key] = _ring[len(_kept) % 4]
+        _into(_kept[key], x, y)
     return _kept[key]
 ''',
         ("invalid",), "output is wrong",

@@ -1,0 +1,299 @@
+"""Is the clock honest? Stability, power, and what people use instead, on one GPU.
+
+    python -m benchmarks.clock [--out FOLDER] [--stability 20] [--power 50]
+    python -m benchmarks.clock --plot docs/clock.json
+
+(a) stability: the same submission timed again and again, each time by a new worker.
+(b) power: additions slowed by a second kernel of known length to just below and just above the threshold.
+(c) the same kernels by `triton.testing.do_bench` (medians) and by a plain mean of 100 events.
+
+Writes clock.json and clock.md; with --plot the figures beside the JSON file, for which matplotlib must be there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SMALL = 2**22  # elements: 48 MiB to move, 12 us on an H200
+KERNELS = (("ch02.vec_add", True), ("ch06.softmax", False), ("ch02.vec_add", False), ("ch07.matmul_tiled", False))
+SLOWED = """
+
+@triton.jit
+def _spin(out_ptr, steps):
+    x = tl.load(out_ptr)
+    for _ in range(steps):
+        x = x * 1.0000001 + 1e-9
+    tl.store(out_ptr, x)
+
+
+_fast, _out = vec_add, {}
+
+
+def vec_add(x, y):
+    z = _fast(x, y)
+    if z.numel() >= 2**22:
+        if x.device not in _out:
+            _out[x.device] = torch.zeros(1, device=x.device)
+        with torch.cuda.device_of(x):
+            _spin[(1,)](_out[x.device], STEPS, num_warps=1)
+    return z
+"""
+
+
+def spread(values: list[float]) -> float:
+    """Largest less smallest, as a share of the median."""
+    return (max(values) - min(values)) / statistics.median(values)
+
+
+class Bench:
+    """Labs for submissions, without the checks that come before the clock."""
+
+    def __init__(self, park, device: str) -> None:
+        import torch
+
+        from harness import course as courses
+        from harness.examiner.run import Options, Run
+
+        self.course = courses.load(ROOT / "course.toml")
+        self.device = torch.device(device)
+        self.run = Run(self.course, park, Options(device=device, seed=1), lambda *_: None)
+        self.peaks = self.run._peaks(self.device)
+        self.scratch = Path(tempfile.mkdtemp())
+
+    def exercise(self, target: str):
+        (found,) = self.course.select((target,))
+        return found
+
+    def reference(self, target: str) -> Path:
+        exercise = self.exercise(target)
+        return ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
+
+    def lab(self, target: str, file: Path | None = None, *, small: bool = False):
+        import torch
+
+        from harness import submission
+        from harness.examiner.run import _Job, grader_of
+        from harness.examiner.trial import Lab
+        from harness.grading import case, normal_data
+
+        exercise = self.exercise(target)
+        (work,) = submission.find(self.course, (exercise,), file or self.reference(target))
+        job = _Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
+        if small:
+            job.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL)),)
+        return Lab(exercise, job.grader, True, lambda: self.run.start_worker(job))
+
+    def stability(self, target: str, times: int, small: bool) -> dict:
+        """(a): whole verdicts, a new worker each."""
+        from harness.examiner import timing
+
+        ratios, statuses, seconds = [], Counter(), []
+        for _ in range(times):
+            started = time.monotonic()
+            found = timing.judge(self.lab(target, small=small), self.device, None, self.peaks)
+            seconds.append(time.monotonic() - started)
+            statuses[str(found.status)] += 1
+            if found.ratio is None:
+                print(target, found.message)
+            else:
+                ratios.append(found.ratio)
+                milliseconds = found.cases[0].time_ms
+        return {
+            "target": target + (f", {SMALL:,} elements" if small else ""), "time_ms": milliseconds, "ratios": ratios,
+            "spread": spread(ratios), "verdicts": dict(statuses), "seconds": statistics.median(seconds),
+        }  # fmt: skip
+
+    def others(self, target: str, times: int, small: bool) -> dict:
+        """(c): what else one might call, on the same kernels: separate medians, separate means."""
+        import torch
+        import triton.testing
+
+        from harness import data
+
+        spec = importlib.util.spec_from_file_location("own", self.reference(target))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        case = self.lab(target, small=small).grader.benchmarks[0]
+        args = data.arguments(case.inputs, 7, self.device)
+        function = getattr(module, self.exercise(target).name)
+
+        def own():
+            return function(*args)
+
+        def base():
+            return case.run(*args)
+
+        def mean_of_100(f):
+            f()
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(100):
+                f()
+            end.record()
+            torch.cuda.synchronize()
+            return start.elapsed_time(end) / 100
+
+        def median(f):
+            return triton.testing.do_bench(f, return_mode="median")
+
+        found = {name: [clock(base) / clock(own) for _ in range(times)] for name, clock in
+                 (("do_bench", median), ("mean of 100 events", mean_of_100))}  # fmt: skip
+        return {name: {"ratios": ratios, "spread": spread(ratios)} for name, ratios in found.items()}
+
+    def slowed(self, steps: int, small: bool):
+        file = Path(tempfile.mkdtemp(dir=self.scratch)) / "vec_add.py"
+        file.write_text(self.reference("ch02.vec_add").read_text("utf-8") + SLOWED.replace("STEPS", str(steps)), "utf-8")
+        return self.lab("ch02.vec_add", file, small=small)
+
+    def ratio(self, lab, pairs: int) -> float:
+        """As many pairs as it takes to call it the truth."""
+        from harness.examiner import timing
+        from harness.timing import verdict
+
+        timing._prime(lab, self.device)
+        return verdict.interval(timing.Stopwatch(lab, self.device, self.peaks)(0, range(pairs)), 0.05).ratio
+
+    def power(self, times: int, small: bool, factors: tuple[float, float]) -> list[dict]:
+        """(b): verdicts on submissions whose ratio is known, from a line through two slowed ones."""
+        from harness.examiner import timing
+        from harness.timing import verdict
+
+        threshold = float(self.exercise("ch02.vec_add").threshold)
+        few, many = (200, 2000) if small else (1000, 20000)
+        inverse = {}
+        for steps in (few, many):
+            lab = self.slowed(steps, small)
+            inverse[steps] = 1 / self.ratio(lab, 256)
+            lab.drop()
+        slope = (inverse[many] - inverse[few]) / (many - few)
+        rows = []
+        for factor in factors:
+            steps = round(few + (1 / (factor * threshold) - inverse[few]) / slope)
+            lab = self.slowed(steps, small)
+            true = self.ratio(lab, 768) / threshold
+            statuses, ratios = Counter(), []
+            for _ in range(times):
+                found = verdict.sequence(1, threshold, timing.Stopwatch(lab, self.device, self.peaks))
+                statuses[str(found.status)] += 1
+                ratios.append(found.whole.ratio / threshold)
+            lab.drop()
+            right = "passed" if factor > 1 else "failed"
+            rows.append(
+                {
+                    "wanted": factor, "true": true, "small": small, "steps": steps, "verdicts": dict(statuses), "right": right,
+                    "wrong": times - statuses[right] - statuses["inconclusive"], "ratios": ratios, "spread": spread(ratios),
+                }
+            )  # fmt: skip
+        return rows
+
+
+def table(found: dict) -> list[str]:
+    """clock.md."""
+    lines = [
+        "# The clock", "",
+        f"`python -m benchmarks.clock` on one {found['gpu']} (torch {found['torch']}, Triton {found['triton']}).",
+        "", "## The same submission again and again", "",
+        "Scatter: the largest ratio less the smallest one, as a share of the median.", "",
+        "| kernel | ms | verdicts | scatter | of do_bench | of a mean of 100 events | s a verdict |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+    ]  # fmt: skip
+    for one in found["stability"]:
+        others = one["others"]
+        lines.append(
+            f"| {one['target']} | {one['time_ms']:.4f} | {words(one['verdicts'])} | {one['spread']:.2%} "
+            f"| {others['do_bench']['spread']:.2%} | {others['mean of 100 events']['spread']:.2%} | {one['seconds']:.2f} |"
+        )
+    lines += [
+        "", "## A known distance from the threshold", "",
+        "| time | ratio / threshold | verdicts | silently wrong | scatter |", "| --- | ---: | --- | ---: | ---: |",
+    ]  # fmt: skip
+    for row in found["power"]:
+        size = "12 us" if row["small"] else "190 us"
+        lines.append(f"| {size} | {row['true']:.4f} | {words(row['verdicts'])} | {row['wrong']} | {row['spread']:.2%} |")
+    return [*lines, ""]
+
+
+def words(verdicts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in verdicts.items())
+
+
+def plot(file: Path) -> None:
+    """clock-stability.svg and clock-power.svg beside `file`."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    found = json.loads(file.read_text("utf-8"))
+    figure, axes = pyplot.subplots(1, len(found["stability"]), figsize=(4 * len(found["stability"]), 3), layout="constrained")
+    for axis, one in zip(axes, found["stability"], strict=True):
+        rows = {"grade": one["ratios"], **{name: other["ratios"] for name, other in one["others"].items()}}
+        middle = statistics.median(one["ratios"])
+        for height, (name, ratios) in enumerate(rows.items()):
+            axis.plot([100 * (r / middle - 1) for r in ratios], [height] * len(ratios), "|", markersize=14, label=name)
+        axis.set_yticks(range(len(rows)), list(rows))
+        axis.set_ylim(-0.6, len(rows) - 0.4)
+        axis.set_title(f"{one['target']}\n{1e3 * one['time_ms']:.0f} us", fontsize=9)
+        axis.set_xlabel("ratio, % from the median of `grade`", fontsize=8)
+    figure.savefig(file.with_name("clock-stability.svg"))
+    figure, axis = pyplot.subplots(figsize=(7, 2.5), layout="constrained")
+    for height, row in enumerate(found["power"]):
+        axis.plot(row["ratios"], [height] * len(row["ratios"]), "|", markersize=12)
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_yticks(
+        range(len(found["power"])), [f"{'12' if r['small'] else '190'} us, true {r['true']:.3f}" for r in found["power"]]
+    )
+    axis.set_xlabel("ratio / threshold, one verdict each")
+    figure.savefig(file.with_name("clock-power.svg"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--stability", type=int, default=20)
+    parser.add_argument("--power", type=int, default=50)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    if options.plot is not None:
+        plot(options.plot)
+        return
+    import torch
+    import triton
+
+    from harness.examiner.warm import Park
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    found = {
+        "gpu": torch.cuda.get_device_name(options.device), "torch": torch.__version__, "triton": triton.__version__,
+        "stability": [], "power": [],
+    }  # fmt: skip
+
+    def keep() -> None:
+        (options.out / "clock.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        (options.out / "clock.md").write_text("\n".join(table(found)), "utf-8")
+        print(table(found)[-2], flush=True)
+
+    with Park() as park:
+        bench = Bench(park, options.device)
+        for small, factors in ((False, (0.99, 1.01)), (True, (0.97, 1.03))):
+            for row in bench.power(options.power, small, factors):
+                found["power"].append(row)
+                keep()
+        for target, small in KERNELS:
+            one = bench.stability(target, options.stability, small)
+            found["stability"].append({**one, "others": bench.others(target, options.stability, small)})
+            keep()
+            print(table(found)[9 + len(found["stability"])], flush=True)
+
+
+if __name__ == "__main__":
+    main()
