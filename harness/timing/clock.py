@@ -40,6 +40,11 @@ def prepare() -> None:
     _driver()
 
 
+def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Make a GPU the current one, which is where marks are set and the spin runs, whatever the tensors lie on."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
 def _forget_persisting_lines() -> None:
     """Lines of the L2 that were set aside as persisting survive a flush; from here on they are like any others
     (CUDA Driver API, cuCtxResetPersistingL2Cache)."""
@@ -54,7 +59,8 @@ def call(
 ) -> tuple[Any, float]:  # fmt: skip
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
 
-    `before` and `around` enclose what is launched before the start is marked, and the call itself.
+    `before` and `around` enclose what is launched before the start is marked, and the call itself. The device that is
+    meant must be the current one (`on`).
     """
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     _forget_persisting_lines()

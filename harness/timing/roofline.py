@@ -78,8 +78,9 @@ def measure(device: torch.device) -> Peaks:
     flush = torch.empty(1, dtype=torch.int32, device=device)
 
     def best_ms(function: Any, *args: Any) -> float:
-        function(*args)
-        return min(clock.call(function, list(args), flush)[1] for _ in range(REPEATS))
+        with clock.on(device):
+            function(*args)
+            return min(clock.call(function, list(args), flush)[1] for _ in range(REPEATS))
 
     block = torch.empty(COPY_BYTES // 4, device=device).normal_()
     bandwidth = 2 * COPY_BYTES / best_ms(torch.clone, block) * 1e3

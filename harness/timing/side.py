@@ -34,24 +34,27 @@ class Side:
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
         self.outputs = []
-        with self._harness():
-            # The last call's arguments are still held, so these lie elsewhere.
-            self._args = [data.arguments(case, seed, self.device)]
-        around = self._trace.call if self._trace is not None else contextlib.nullcontext
-        output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
+        with clock.on(self.device):
+            with self._harness():
+                # The last call's arguments are still held, so these lie elsewhere.
+                self._args = [data.arguments(case, seed, self.device)]
+            around = self._trace.call if self._trace is not None else contextlib.nullcontext
+            output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
         self.outputs = [output]
         return milliseconds
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""
         self.outputs = []
-        self._args = [data.arguments(case, seed, self.device) for seed in seeds]
-        clock.wait_for_all()
+        with clock.on(self.device):
+            self._args = [data.arguments(case, seed, self.device) for seed in seeds]
+            clock.wait_for_all()
 
     def burst(self, spin_ms: float) -> float:
         """A call on each of those values, queued while the device spins for `spin_ms`. The milliseconds that the
         host took to queue them: the calls follow on each other where that is less."""
-        self.outputs, queued = clock.burst(self.function, self._args, self.flush, spin_ms)
+        with clock.on(self.device):
+            self.outputs, queued = clock.burst(self.function, self._args, self.flush, spin_ms)
         return queued
 
     def give_back(self) -> None:

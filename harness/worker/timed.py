@@ -51,7 +51,7 @@ class Timed:
             self._side = Side(worker.entry, worker.device, request["flush_bytes"])
             self._threads = len(_frames())
         for seed in request["seeds"]:
-            with self._watched():
+            with self._watched(), clock.on(worker.device):
                 worker.entry(*data.arguments(request["case"], seed, worker.device))
                 clock.wait_for_all()
         return {"status": "ok"}
