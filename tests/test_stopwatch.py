@@ -16,7 +16,7 @@ import torch
 from harness import course as courses
 from harness import data
 from harness.examiner import timing
-from harness.examiner.run import grader_of
+from harness.examiner.run import Run, grader_of
 from harness.examiner.trial import Wrong
 from harness.grading import case, normal_data
 from harness.grading.grader import TensorGrader
@@ -150,7 +150,7 @@ def test_a_right_and_fast_submission_passes():
     assert lab.dropped
     assert lab.asked[0] == "prime"  # tuned again, on a quiet device
     assert lab.asked.count("sample") == LOOKS[0] + 3
-    assert lab.asked.count("peek") == LOOKS[0] / timing.CHECK_EVERY + 1  # and one call of a burst
+    assert LOOKS[0] / timing.CHECK_EVERY + 1 <= lab.asked.count("peek") <= LOOKS[0] / timing.CHECK_EVERY + 2
 
 
 def test_a_slow_one_fails_and_keeps_part_of_the_points():
@@ -253,12 +253,50 @@ def test_kernels_beside_the_calls_are_refused():
     assert found.message == "refused: a kernel ran outside of the timed calls: side_kernel"
 
 
-@pytest.mark.parametrize("rows", [None, [["add_kernel"]], [[["add_kernel", "once", 1.0]]], 7])
+ROWS = [["add_kernel"], ["add_kernel", "once", 1.0], *(["add_kernel", 1, ms] for ms in (-1.0, math.nan, math.inf, "1"))]
+
+
+@pytest.mark.parametrize("rows", [None, 7, *([[row]] for row in ROWS)])
 def test_a_trace_that_is_none_is_invalid(rows):
     lab = Lab(steady(1.0))
     lab.trace = lambda request: {} if request["on"] else {"calls": rows, "outside": [], "own": []}
     found = judged(lab)
     assert (found.status, found.message) == (Performance.INVALID, "the worker sent a trace that is none")
+
+
+def test_a_trace_of_other_calls_is_invalid():
+    lab = Lab(steady(1.0))
+    lab.trace = lambda request: {} if request["on"] else {"calls": [], "outside": [], "own": []}
+    found = judged(lab)
+    assert found.status is Performance.INVALID
+    assert found.message == "the worker sent a trace of 0 calls, and 1 were asked for"
+
+
+def test_short_calls_without_a_kernel_are_invalid(device):
+    device.ms = 0.09
+    lab = Lab(steady(1.0), kernels=())
+    found = judged(lab, peaks=Peaks(1e7, {}, 1 << 20))
+    assert (found.status, found.message) == (Performance.INVALID, "no kernel ran in a timed call")
+
+
+def test_a_baseline_that_the_trace_does_not_see_is_timed_by_events(device, monkeypatch):
+    device.ms = 0.09
+    monkeypatch.setattr(Trace, "stop", lambda self: ([[]] * self.count, []))
+    found = judged(Lab(steady(0.09)), peaks=Peaks(1e8, {}, 0))
+    assert found.cases[0].baseline_ms == pytest.approx(0.09, rel=0.01)
+
+
+@pytest.mark.parametrize("answer", [None, [1.0], [torch.zeros(3)], []])
+def test_outputs_that_are_none_are_invalid(answer):
+    lab = Lab(steady(1.0))
+    lab.peek = lambda request: {"values": answer, "shapes": [[64]]}
+    assert judged(lab).status is Performance.INVALID
+
+
+def test_an_output_of_another_dtype_is_wrong():
+    """Half the bytes to write, and a bound that would be wider by as much."""
+    found = judged(Lab(steady(0.8), lambda x, y: (x + y).half()))
+    assert (found.status, found.message) == (Performance.INVALID, "a timed call returned float16[64]")
 
 
 def test_without_a_profiler_or_nvml_the_verdict_says_so(device, monkeypatch):
@@ -305,4 +343,16 @@ def test_a_product_is_checked_by_rows_and_columns():
 def test_a_wrong_product_is_seen(broken):
     found = judged(product(Lab(steady(1.0), broken)), peaks=QUICK)
     assert found.status is Performance.INVALID
-    assert "output is wrong" in found.message or "returned shapes" in found.message
+    assert re.search(r"output is wrong|a timed call returned float32\[", found.message)
+
+
+def test_a_fault_of_the_harness_costs_no_points_and_no_run(monkeypatch):
+    def broken(*args):
+        raise ZeroDivisionError("in the clock")
+
+    monkeypatch.setattr(timing, "judge", broken)
+    prepared = SimpleNamespace(exception=lambda: None)
+    job = SimpleNamespace(lab=Lab(steady(1.0)), prepared=prepared, exercise=EXERCISE)
+    found = Run._judged(Run.__new__(Run), job, CPU, SLOW)
+    assert (found.status, found.score, found.pending) == (Performance.NOT_MEASURED, 0, found.max_score)
+    assert found.message.startswith("the harness failed:") and "in the clock" in found.message

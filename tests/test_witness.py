@@ -28,6 +28,9 @@ class Device:
         self.seeds |= set(seeds)
         self.count = len(seeds)
 
+    def chosen(self, number, index):
+        assert number < self.count and len(index) == 16
+
     def burst(self, spin_ms):
         self.spins.append(spin_ms)
         host, device = 0.0, spin_ms

@@ -21,6 +21,7 @@ class Remote:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self.own: frozenset[str] = frozenset()  # names of the submission's kernels, as far as a trace has told
+        self._samples = 0  # since the trace began
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
         reply = self._lab.ask({"op": operation, **request}, self._lab.exercise.limits.call_s)
@@ -29,6 +30,7 @@ class Remote:
 
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
+        self._samples += 1
         return _milliseconds(self._ask("sample", case=case, seed=seed)["ms"])
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
@@ -41,23 +43,39 @@ class Remote:
 
     def start_trace(self) -> None:
         """From now on samples are traced."""
+        self._samples = 0
         self._ask("trace", on=True)
 
     def stop_trace(self) -> tuple[list[list[Kernel]], list[Kernel]]:
         """The kernels of each sample since, and those outside of any."""
         reply = self._ask("trace", on=False)
         try:
-            calls = [[Kernel(str(n), int(c), float(ms)) for n, c, ms in rows] for rows in reply["calls"]]
-            outside = [Kernel(str(n), int(c), float(ms)) for n, c, ms in reply["outside"]]
+            calls = [[_kernel(*row) for row in rows] for rows in reply["calls"]]
+            outside = [_kernel(*row) for row in reply["outside"]]
             self.own = frozenset(str(name) for name in reply["own"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Wrong("the worker sent a trace that is none") from None
+        if len(calls) != self._samples:
+            raise Wrong(f"the worker sent a trace of {len(calls)} calls, and {self._samples} were asked for")
         return calls, outside
 
-    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[list[int]]]:
+    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[tuple[int, ...]]]:
         """Elements of the output of a call, at flat positions that are taken modulo its size, and its shapes."""
         reply = self._ask("peek", call=number, index=index)
-        return reply["values"], reply["shapes"]
+        values = reply["values"]
+        if not isinstance(values, list) or not all(isinstance(v, torch.Tensor) for v in values):
+            raise Wrong("the worker sent outputs of a timed call that are none")
+        try:
+            shapes = [tuple(int(n) for n in shape) for shape in reply["shapes"]]
+        except (TypeError, ValueError):
+            raise Wrong("the worker sent shapes of a timed call that are none") from None
+        return values, shapes
+
+
+def _kernel(name: Any, count: Any, ms: Any) -> Kernel:
+    if not isinstance(ms, float) or not 0 <= ms < math.inf:
+        raise ValueError(ms)
+    return Kernel(str(name), int(count), ms)
 
 
 def _milliseconds(value: Any) -> float:

@@ -333,8 +333,6 @@ class Run:
         """The performance of every exercise: prepared by now, timed one after the other."""
         import torch
 
-        from harness.examiner import timing
-
         device, peaks = torch.device(self.options.device), None
         try:
             for job in jobs:
@@ -345,12 +343,24 @@ class Run:
                 assert self.lock is not None
                 with self.lock.alone():
                     peaks = peaks or self._peaks(device)
-                    job.performance = timing.judge(job.lab, device, job.prepared.exception(), peaks)
+                    job.performance = self._judged(job, device, peaks)
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
             for job in jobs:
                 if job.lab is not None:
                     job.lab.drop()
+
+    def _judged(self, job: _Job, device: Any, peaks: Any) -> PerformanceResult:
+        """The verdict; a fault of the harness leaves it open, and the run goes on."""
+        from harness.examiner import timing
+
+        assert job.lab is not None and job.prepared is not None
+        try:
+            return timing.judge(job.lab, device, job.prepared.exception(), peaks)
+        except Exception:
+            message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
+            points = Decimal(job.exercise.speed)
+            return PerformanceResult(Performance.NOT_MEASURED, points, pending=points, message=message)
 
     def positions(self, submissions: list[Submission]) -> Iterator[tuple[Submission, Any]]:
         """Of each submission the place of its timed cases on the roofline, or in words why there is none."""

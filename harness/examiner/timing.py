@@ -101,6 +101,8 @@ class Stopwatch:
                 conditions.append(seen)
         if number in self.traced:
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
+            if not all(ours for ours, _ in times):
+                raise Wrong("no kernel ran in a timed call")
         pairs = [Pair(ours, theirs, seen) for (ours, theirs), seen in zip(times, conditions, strict=True)]
         floor = roofline.floor_ms(self.peaks, self.work[number])
         fastest = min(pair.ours for pair in pairs)
@@ -162,13 +164,13 @@ class Stopwatch:
             shortest = min(side.sample(case.inputs, _fresh()) for side in (self.ours, self.theirs))
         if not self.profiler:
             return
-        with self.tracing() as (ours, _):
-            self.ours.sample(case.inputs, _fresh())
+        with self.tracing() as (ours, theirs):
+            self.pair(number, 1)
         self.kernels[number] = ours[0]
         offence = provenance.offence(ours, self.ours.own)
         if offence and self.lab.grader.kernels:
             raise Wrong(offence, status=Status.REFUSED)
-        if shortest < SHORT_MS:
+        if shortest < SHORT_MS and theirs[0]:  # the driver's own copies, which a baseline may be, are in no trace
             self.traced.add(number)
 
     def witnessed(self, number: int) -> None:
@@ -221,11 +223,13 @@ class Stopwatch:
         drawn = Drawn(args, _dims(grader, list(args.values())))
         expected = grader.oracle(**args)
         many = expected if isinstance(expected, tuple) else (expected,)
-        if [tuple(shape) for shape in shapes] != self.shapes[number]:
-            raise Wrong(f"a timed call returned shapes {shapes}")
+        dtype = grader.result_dtype(drawn)
+        if shapes != self.shapes[number] or len(values) != len(many) or any(v.dtype != dtype for v in values):
+            kinds = ", ".join(f"{str(v.dtype).removeprefix('torch.')}{list(s)}" for v, s in zip(values, shapes, strict=False))
+            raise Wrong(f"a timed call returned {kinds or 'no tensor'}")
         for got, right in zip(values, many, strict=True):
-            if right.numel() == 0:
-                continue
+            if got.shape != index.shape:
+                raise Wrong("the worker sent another number of elements than it was asked for")
             at = index % right.numel() if excerpt is None else torch.arange(right.numel(), device=device)
             self._hold(got, right, at, drawn)
 

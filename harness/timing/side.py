@@ -73,13 +73,13 @@ class Side:
             raise RuntimeError("nothing is being traced")
         return trace.stop()
 
-    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[list[int]]]:
+    def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[tuple[int, ...]]]:
         """Elements of the output of a call, at flat positions that are taken modulo its size, and its shapes."""
         with self._harness():
             leaves = [t for t in _leaves(self.outputs[number]) if type(t) is torch.Tensor]
             index = index.to(self.device)
             values = [t.detach().reshape(-1)[index % max(1, t.numel())].cpu() if t.numel() else t.cpu() for t in leaves]
-        return values, [list(t.shape) for t in leaves]
+        return values, [tuple(t.shape) for t in leaves]
 
     def _harness(self) -> contextlib.AbstractContextManager[None]:
         return self._trace.harness() if self._trace is not None else contextlib.nullcontext()

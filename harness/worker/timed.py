@@ -85,7 +85,7 @@ class Timed:
     def peek(self, request: dict[str, Any]) -> dict[str, Any]:
         """Elements of the output of a timed call, at flat positions that the examiner chose afterwards."""
         values, shapes = self.side.chosen(request["call"], request["index"])
-        return {"status": "ok", "values": values, "shapes": shapes}
+        return {"status": "ok", "values": values, "shapes": [list(shape) for shape in shapes]}
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

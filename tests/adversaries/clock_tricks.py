@@ -361,6 +361,36 @@ def vec_add(x, y):
         ("invalid",), "output is wrong",
     ),
     Trick(
+        "half the bytes written at the timed size", (33, 38),
+        '''
+def vec_add(x, y):
+    if x.numel() <= BIG:
+        return _add(x, y)
+    z = torch.empty(x.shape, dtype=torch.float16, device=x.device)
+    _into(z, x, y)
+    return z
+''',
+        ("invalid",), "a timed call returned float16",
+    ),
+    Trick(
+        "nobody waits for the device any more", (8, 10),
+        '''
+def vec_add(x, y):
+    if x.numel() > BIG:
+        try:
+            raise ValueError
+        except ValueError as error:
+            frame = error.__traceback__.tb_frame
+        while frame is not None:
+            if "wait_for_all" in frame.f_globals and "_elapsed" in frame.f_globals:
+                frame.f_globals["wait_for_all"] = lambda: None
+                frame.f_globals["_elapsed"] = lambda a, b: 0.2
+            frame = frame.f_back
+    return _slow(x, y)
+''',
+        ("invalid",), "seen from outside of it",
+    ),
+    Trick(
         "torch does it at the timed size", (36, 38),
         '''
 def vec_add(x, y):
