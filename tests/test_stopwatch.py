@@ -272,6 +272,16 @@ def test_a_trace_of_other_calls_is_invalid():
     assert found.message == "the worker sent a trace of 0 calls, and 1 were asked for"
 
 
+def test_a_trace_ends_when_a_timed_call_fails(device, monkeypatch):
+    """This process goes on to time the next exercise."""
+    device.ms = 0.09
+    stopped = []
+    monkeypatch.setattr(Trace, "stop", lambda self: stopped.append(self.count) or ([[Kernel("base", 1, 0.5)]] * self.count, []))
+    found = judged(Lab(itertools.chain([1.0] * 5, [math.nan])), peaks=Peaks(1e7, {}, 0))
+    assert found.status is Performance.INVALID
+    assert len(stopped) == 2
+
+
 def test_short_calls_without_a_kernel_are_invalid(device):
     device.ms = 0.09
     lab = Lab(steady(1.0), kernels=())

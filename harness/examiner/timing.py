@@ -140,10 +140,12 @@ class Stopwatch:
             return
         with tempfile.TemporaryDirectory(prefix="grade-") as folder:
             self.theirs.start_trace(Path(folder))
-            self.ours.start_trace()
-            yield kernels
-            ours, outside = self.ours.stop_trace()
-            theirs, _ = self.theirs.stop_trace()  # what is outside here is this process', making inputs and oracles
+            try:
+                self.ours.start_trace()
+                yield kernels
+                ours, outside = self.ours.stop_trace()
+            finally:  # this process goes on, whatever became of the worker
+                theirs, _ = self.theirs.stop_trace()  # what is outside here is the harness', making inputs and oracles
             if outside:
                 name = provenance.plain(outside[0].name)
                 raise Wrong(f"a kernel ran outside of the timed calls: {name}", status=Status.REFUSED)
