@@ -25,6 +25,7 @@ from harness.interpreter.state import STATE
 from harness.interpreter.watch import AddressBook
 
 _MISSING = object()
+_OPTIONS = {"num_warps": 32, "num_ctas": 16}  # 1,024 threads a block, 16 blocks a cluster
 _GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 
 
@@ -170,6 +171,14 @@ def _grid(grid: Any, arguments: dict[str, Any]) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _check_options(options: dict[str, Any]) -> None:
+    """What the compiler refuses of a launch's options, in its words: interpreting needs none of them."""
+    for name, most in _OPTIONS.items():
+        value = options.get(name)
+        if value is not None and not (isinstance(value, int) and 0 < value <= most and value & (value - 1) == 0):
+            raise ValueError(f"{name} must be a power of 2 from 1 to {most} (got {value!r})")
+
+
 @lru_cache(maxsize=4096)
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     spec = inspect.getfullargspec(function)
@@ -179,6 +188,7 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 def _launch(self: Any, *args: Any, **kwargs: Any) -> None:
     """Run all programs of a launch; InterpreterError with the cause chained when one fails."""
     names = _parameters(self.fn)
+    _check_options({name: value for name, value in kwargs.items() if name not in names})
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors([("", args), *kwargs.items()]))
     here, here_kw = self._init_args_hst(args, kwargs) if elsewhere else (args, kwargs)

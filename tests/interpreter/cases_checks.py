@@ -153,3 +153,20 @@ def case_autotune():
     tuned_and_restored[lambda meta: (1,)](y, 10)
     tuned_and_restored[(1,)](y, 10)
     assert y.tolist() == [2.0] * 10
+
+
+# --- options of a launch
+
+
+@triton.jit
+def nothing(x, N: tl.constexpr):
+    tl.store(x + tl.arange(0, N), 1)
+
+
+def case_options_that_no_compiler_takes():
+    x = torch.zeros(16, dtype=INTS)
+    for options in ({"num_warps": 3}, {"num_warps": 0}, {"num_warps": 64}, {"num_warps": 4.0}, {"num_ctas": 3}):
+        error = raises(ValueError, lambda options=options: nothing[(1,)](x, 16, **options))
+        assert f"{next(iter(options))} must be a power of 2" in str(error)
+    for options in ({"num_warps": 1}, {"num_warps": 32, "num_stages": 5}, {"num_ctas": 2}, {"num_warps": None}):
+        nothing[(1,)](x, 16, **options)
