@@ -31,7 +31,10 @@ CAP_CPU = 1 << 14  # elements of one tensor when interpreted: a program of a sma
 CAP_GPU = 1 << 20
 
 CONTIGUOUS = "contiguous"
-LAYOUTS = ("transposed", "step-2 slice", "step-2 rows", "padded pitch", "storage offset", "expanded", "expanded last")
+LAYOUTS = (
+    "transposed", "step-2 slice", "step-2 rows", "padded pitch", "storage offset", "expanded", "expanded last",
+    "gaps everywhere", "reversed",
+)  # fmt: skip
 
 Values = Callable[[np.random.Generator, tuple[int, ...], torch.dtype, Mapping[str, Any]], torch.Tensor]
 
@@ -141,7 +144,7 @@ def lay(values: torch.Tensor, layout: str, amount: int = 3) -> torch.Tensor:
     shape, rank, dtype = list(values.shape), values.dim(), values.dtype
     if rank == 0 and layout != CONTIGUOUS:
         layout = "storage offset"
-    if rank == 1 and layout in ("transposed", "step-2 rows", "padded pitch"):
+    if rank == 1 and layout in ("transposed", "step-2 rows", "padded pitch", "gaps everywhere", "reversed"):
         layout = "step-2 slice"
     if rank == 1 and layout == "expanded last":
         layout = "expanded"
@@ -163,8 +166,12 @@ def lay(values: torch.Tensor, layout: str, amount: int = 3) -> torch.Tensor:
         outer[0], take[0] = 2 * shape[0], slice(0, 2 * shape[0], 2)
     elif layout == "padded pitch":
         outer[-1], take[-1] = shape[-1] + amount, slice(0, shape[-1])
+    elif layout == "gaps everywhere":  # no two dimensions can be walked as one
+        outer, take = [*(n + 1 for n in shape[:-1]), shape[-1] + amount], [slice(0, n) for n in shape]
     elif layout == "transposed":
         outer[-1], outer[-2] = shape[-2], shape[-1]
+    elif layout == "reversed":
+        outer = shape[::-1]
     elif layout == "storage offset":
         lead = amount
     else:
@@ -172,7 +179,12 @@ def lay(values: torch.Tensor, layout: str, amount: int = 3) -> torch.Tensor:
     count = math.prod(outer)
     base = _gap((count + lead) * dtype.itemsize, dtype).view(dtype)[lead:]
     room = torch.as_strided(base, outer, torch.empty(outer, device="meta").stride(), base.storage_offset())
-    view = room.transpose(-1, -2) if layout == "transposed" else room[tuple(take)]
+    if layout == "transposed":
+        view = room.transpose(-1, -2)
+    elif layout == "reversed":
+        view = room.permute(*range(rank - 1, -1, -1))
+    else:
+        view = room[tuple(take)]
     view.copy_(values)
     return view
 
