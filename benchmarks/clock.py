@@ -81,7 +81,6 @@ class Bench:
 
         from harness import submission
         from harness.examiner.run import _Job, grader_of
-        from harness.examiner.trial import Lab
         from harness.grading import case, normal_data
 
         exercise = self.exercise(target)
@@ -89,7 +88,7 @@ class Bench:
         job = _Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
         if small:
             job.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL)),)
-        return Lab(exercise, job.grader, True, lambda: self.run.start_worker(job))
+        return self.run._clocked(job)
 
     def stability(self, target: str, times: int, small: bool) -> dict:
         """(a): whole verdicts, a new worker each."""

@@ -130,10 +130,10 @@ class Run:
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
 
-    def start_worker(self, job: _Job, device: str | None = None) -> Worker:
+    def start_worker(self, job: _Job, device: str | None = None, *, clock: bool = False) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
         exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
-        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, device or self.options.device)
+        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, device or self.options.device, clock=clock)
         self.levels.add(worker.level)
         try:
             raise_reply(worker.ask(job.submission.load_request, exercise.limits.import_s))
@@ -321,7 +321,7 @@ class Run:
 
         from harness.examiner import timing
 
-        lab = job.lab = Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
+        lab = job.lab = self._clocked(job)
 
         def prepare() -> None:
             with self._sharing():
@@ -349,6 +349,9 @@ class Run:
             for job in jobs:
                 if job.lab is not None:
                     job.lab.drop()
+
+    def _clocked(self, job: _Job) -> Lab:
+        return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))
 
     def _judged(self, job: _Job, device: Any, peaks: Any) -> PerformanceResult:
         """The verdict; a fault of the harness leaves it open, and the run goes on."""
@@ -380,7 +383,7 @@ class Run:
         if work.refused or work.missing or work.untouched:
             return work.refused or work.missing or "the stub is untouched"
         assert self.lock is not None
-        device, lab = torch.device(self.options.device), Lab(job.exercise, job.grader, True, lambda: self.start_worker(job))
+        device, lab = torch.device(self.options.device), self._clocked(job)
         try:
             timing.prepare(lab, device)
             with self.lock.alone():

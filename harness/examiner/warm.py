@@ -259,8 +259,9 @@ class Warm:
                     )
         return self.facts
 
-    def worker(self, scratch: Path, limits: Limits, device: str) -> Worker:
-        """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu"."""
+    def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False) -> Worker:
+        """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
+        `clock`: its calls will be timed."""
         if not self.alive() and self._ready:
             self._start()  # a submission took the parent with it; its check has already been told so
         self.ready()
@@ -273,7 +274,7 @@ class Warm:
         if not gpu:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         request = {
-            "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed,
+            "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
             "readable": [str(p) for p in sandbox.default_readable(REPOSITORY)],
             "limits": {

@@ -486,7 +486,9 @@ def empty(domain: Arguments, *, gpu: bool) -> list[Focus]:
 def strided(domain: Arguments, *, gpu: bool) -> list[Focus]:
     """Each layout in turn, then any mixture of them."""
     sizes = (2, 3, 16, 17, 33, 64, 100, 129, 1)
-    parts = [Focus(name, sizes, layouts=(name,), ranks=(2, 1, 3, 4)) for name in domain.layouts()]
+    # Two dimensions look like a padded pitch and a transposed matrix: these two need more of them.
+    ranks = dict.fromkeys(("gaps everywhere", "reversed"), (4, 3, 2))
+    parts = [Focus(name, sizes, layouts=(name,), ranks=ranks.get(name, (2, 1, 3, 4))) for name in domain.layouts()]
     return [*parts, Focus("mixed layouts", sizes, layouts=(CONTIGUOUS, *LAYOUTS), ranks=(2, 3, 4, 1))] if parts else []
 
 
