@@ -163,9 +163,10 @@ class transpose(Moved):
 
     @check("tall and wide", needs=("aligned",), once=True)
     def tall_and_wide(self, trial):
-        """More tiles along one side than axes 1 and 2 of a grid have room for (on a GPU)."""
+        """More tiles along one side than axes 1 and 2 of a grid have room for (on a GPU); and where tiles are taken in
+        groups, more of them than a group has, seldom a multiple of it, with several tiles along the other side."""
         long = 65_536 * 128 + 1 if trial.gpu else 4099
-        for M, N in ((long, 1), (2, long)):
+        for M, N in ((long, 1), (2, long), (2113, 150), (150, 2113)):
             x = (torch.arange(M * N) % 113).to(torch.int8).reshape(M, N)
             trial.drawn = drawn = Drawn({"x": x}, {"M": M, "N": N})
             trial.hold(drawn)
