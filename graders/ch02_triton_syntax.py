@@ -8,6 +8,7 @@ import torch.nn.functional as nn
 
 from harness.grading import (
     LAYOUTS,
+    LONG,
     F,
     Focus,
     I,
@@ -68,7 +69,9 @@ class outer_add(TensorGrader):
     def checks(self, *, gpu):
         # Axis 1 of a grid has 65,535 programs or less: 2,097,120 rows in blocks of 32. Too many to interpret.
         tall = Focus("more rows of blocks than axis 1 has", (1,), force={"M": (2_200_003,)}, cap=1 << 24, share=0.1)
-        parts = (Part(tall.name, self._holds(tall)),) if gpu else ()
+        # More than one block along either side, whatever the blocks are.
+        long = [Focus(f"a long {dim}", (1, 3, 2), force={dim: LONG}) for dim in ("N", "M")]
+        parts = [Part(f.name, self._holds(f)) for f in (*long, *([tall] if gpu else []))]
         checks = widened(super().checks(gpu=gpu), "ragged", *parts)
         return widened(checks, "special values", *special_in_one(self.inputs))
 

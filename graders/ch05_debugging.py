@@ -16,6 +16,7 @@ import torch
 
 from harness.examiner.trial import Wrong
 from harness.grading import (
+    LONG,
     SUMMABLE,
     Check,
     Drawn,
@@ -36,6 +37,7 @@ from harness.grading import (
     mask,
     normal_data,
     tensor,
+    widened,
 )  # fmt: skip
 from harness.status import Status
 
@@ -329,8 +331,11 @@ class checked_gather(TensorGrader):
             Part("an index beyond 2**32", lambda trial: self.fires(trial, lambda N: 2**32)),
             Part("an empty x", self.fires_on_nothing, once=True),
         )
+        # More than one block along either side, whatever the blocks are.
+        long = [Focus(f"a long {dim}", (1, 3, 17), force={dim: LONG}, ranks=(1,)) for dim in ("K", "N")]
+        standard = widened(super().checks(gpu=gpu), "ragged", *(Part(f.name, self._holds(f)) for f in long))
         # A failed assert ends the GPU's context, and the worker with it: a few examples of each kind are enough.
-        return [*super().checks(gpu=gpu), Check("out of range fires", parts, ("aligned",), 0.1 if gpu else 0.4)]
+        return [*standard, Check("out of range fires", parts, ("aligned",), 0.1 if gpu else 0.4)]
 
     def fires(self, trial, bad):
         """One wrong index among right ones, anywhere."""
