@@ -13,7 +13,6 @@ Writes clock.json and clock.md; with --plot the figures beside the JSON file, fo
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import statistics
 import tempfile
@@ -116,13 +115,11 @@ class Bench:
         import triton.testing
 
         from harness import data
+        from harness.profiler.target import load
 
-        spec = importlib.util.spec_from_file_location("own", self.reference(target))
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
         case = self.lab(target, small=small).grader.benchmarks[0]
         args = data.arguments(case.inputs, 7, self.device)
-        function = getattr(module, self.exercise(target).name)
+        function = load(self.reference(target), self.exercise(target).name)
 
         def own():
             return function(*args)

@@ -23,7 +23,6 @@ from harness.grading import (
 WHOLE = small_integers(-8, 8)  # every partial sum of these is exact in float32, whatever the order
 
 
-
 class row_sum(TensorGrader):
     """f32[M], the sums of the rows of x[M, N]; an empty row sums to 0."""
 

@@ -8,7 +8,7 @@ strategy would be judged differently on a machine with a GPU. The models take a 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import hypothesis.strategies as st
 import numpy as np
@@ -50,6 +50,7 @@ class masked_mean(TensorGrader):
         specials=SUMMABLE,
     )  # fmt: skip
     result = torch.float32
+    program_each = "M"
     bound = bounds.summation(over="N", operations=4)  # a GPU's `/` may be two units in the last place off
     benchmarks = (
         case(
@@ -57,15 +58,6 @@ class masked_mean(TensorGrader):
             x=normal_data(8192, 8192), mask=booleans(8192, 8192),
         ),
     )  # fmt: skip
-
-    def checks(self, *, gpu):
-        if gpu:
-            return super().checks(gpu=gpu)
-        # A row may take a program of its own, which is slow to interpret: few rows in most examples, many in some.
-        many = type(self).inputs.under(Focus("many rows", (3, 17), force={"M": (129, 257, 293)}))
-        self.inputs = replace(type(self).inputs, at_most={"M": 33})
-        part = Part("many rows", lambda trial: trial.hold(trial.draw(many)), share=0.4)
-        return widened(super().checks(gpu=gpu), "ragged", part)
 
     def oracle(self, x, mask):
         return torch.where(mask, x.double(), 0.0).sum(dim=1) / mask.sum(dim=1)

@@ -209,16 +209,8 @@ class softmax_long(Softmax):
     inputs = arguments(x=tensor("M", "N"), dtypes=F, long=("N",))
     whole = arguments(x=tensor("M", "N", values=WHOLE), dtypes=F)
     lengths = (*LONG, 20_011)
+    program_each = "M"
     benchmarks = (case("torch.softmax", lambda x: torch.softmax(x, -1), x=normal_data(512, 131_072)),)
-
-    def checks(self, *, gpu):
-        if gpu:
-            return super().checks(gpu=gpu)
-        # Several programs for each row, and each of them interpreted: few rows in most examples, many in some.
-        many = type(self).inputs.under(Focus("many rows", (3, 17), force={"M": (129, 257, 293)}))
-        self.inputs = replace(type(self).inputs, at_most={"M": 33})
-        part = Part("many rows", lambda trial: trial.hold(trial.draw(many)), share=0.4)
-        return widened(super().checks(gpu=gpu), "ragged", part)
 
     @check("a quarter of a million columns", needs=("aligned",), once=True)
     def longest(self, trial):

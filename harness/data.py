@@ -6,11 +6,17 @@ it (same torch, same device, same generator), so that the outputs of timed calls
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import torch
 
 KINDS = ("normal", "integers", "mask", "index")
+
+
+def fresh_seed() -> int:
+    """A seed that nobody can know before it is used."""
+    return secrets.randbits(62)
 
 
 def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:

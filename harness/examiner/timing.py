@@ -60,7 +60,8 @@ def prepare(lab: Lab, device: torch.device) -> None:
 
 def _prime(lab: Lab, device: torch.device) -> None:
     for case in lab.grader.benchmarks:
-        request = {"op": "prime", "case": case.inputs, "seeds": [_fresh(), _fresh()], "flush_bytes": _flush_bytes(device)}
+        seeds = [data.fresh_seed() for _ in range(2)]
+        request = {"op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device)}
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
 
 
@@ -119,7 +120,7 @@ class Stopwatch:
         case = self.cases[number]
         own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
         sides: tuple[Remote | Side, ...] = (self.ours, self.theirs)
-        seed, times, conditions = _fresh(), {}, []
+        seed, times, conditions = data.fresh_seed(), {}, []
         # The device is looked at after each call: under the same load both times, so that a clock that differs is one
         # that changed.
         for side in sides[::-1] if turn % 2 else sides:
@@ -157,13 +158,13 @@ class Stopwatch:
         case = self.cases[number]
         self.theirs.function = case.run
         self.theirs.give_back()
-        self.theirs.sample(case.inputs, _fresh())
+        self.theirs.sample(case.inputs, data.fresh_seed())
         result = self.theirs.outputs[0]
         outputs = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
         self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
-            shortest = min(side.sample(case.inputs, _fresh()) for side in (self.ours, self.theirs))
+            shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
         if not self.profiler or number in self.kernels:  # one clock for all pairs of a case
             return
         with self.tracing() as (ours, theirs):
@@ -210,7 +211,7 @@ class Stopwatch:
         """A timed call's output, at positions chosen now, against the oracle on the same values."""
         case, grader, device = self.cases[number], self.lab.grader, self.device
         assert isinstance(grader, TensorGrader)
-        generator = torch.Generator().manual_seed(_fresh())
+        generator = torch.Generator().manual_seed(data.fresh_seed())
 
         def choose(n: int, count: int) -> torch.Tensor:
             return torch.randperm(n, generator=generator)[:count].to(device)
@@ -265,11 +266,6 @@ def _profiler_starts() -> bool:
 
 def _nothing(*args: Any) -> None:
     """What is left of a burst is the cold L2."""
-
-
-def _fresh() -> int:
-    """A seed nobody can know before it is used."""
-    return secrets.randbits(62)
 
 
 def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from typing import Any, Protocol
 
 import torch
 
+from harness import data
+
 FEW = torch.arange(16)  # elements of an output that an answer has to bring
 BURST_MS = 3.0  # of the faster side's time in the longer burst,
 LONGEST, SHORTEST = 32, 3  # within so many calls
@@ -90,7 +92,7 @@ def _spin_ms(side: Bursting, case: dict[str, Any], count: int) -> tuple[float, b
 
 
 def _fill(side: Bursting, case: dict[str, Any], count: int) -> list[int]:
-    seeds = [secrets.randbits(62) for _ in range(count)]
+    seeds = [data.fresh_seed() for _ in range(count)]
     side.fill(case, seeds)
     return seeds
 

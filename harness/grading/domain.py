@@ -159,6 +159,7 @@ def lay(values: torch.Tensor, layout: str, amount: int = 3) -> torch.Tensor:
         return values.contiguous()
     outer = list(shape)
     take = [slice(None)] * rank
+    order = list(range(rank))  # of the dimensions in memory: its own inverse in each of these layouts
     lead = 0
     if layout == "step-2 slice":
         outer[-1], take[-1] = 2 * shape[-1], slice(0, 2 * shape[-1], 2)
@@ -169,22 +170,18 @@ def lay(values: torch.Tensor, layout: str, amount: int = 3) -> torch.Tensor:
     elif layout == "gaps everywhere":  # no two dimensions can be walked as one
         outer, take = [*(n + 1 for n in shape[:-1]), shape[-1] + amount], [slice(0, n) for n in shape]
     elif layout == "transposed":
-        outer[-1], outer[-2] = shape[-2], shape[-1]
+        order[-2:] = rank - 1, rank - 2
     elif layout == "reversed":
-        outer = shape[::-1]
+        order.reverse()
     elif layout == "storage offset":
         lead = amount
     else:
         raise ValueError(f"layout {layout!r} is none of {LAYOUTS}")
+    outer = [outer[i] for i in order]
     count = math.prod(outer)
     base = _gap((count + lead) * dtype.itemsize, dtype).view(dtype)[lead:]
     room = torch.as_strided(base, outer, torch.empty(outer, device="meta").stride(), base.storage_offset())
-    if layout == "transposed":
-        view = room.transpose(-1, -2)
-    elif layout == "reversed":
-        view = room.permute(*range(rank - 1, -1, -1))
-    else:
-        view = room[tuple(take)]
+    view = room[tuple(take)].permute(order)
     view.copy_(values)
     return view
 

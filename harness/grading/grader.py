@@ -149,6 +149,9 @@ class TensorGrader(Grader):
     bound: Bound
     result: torch.dtype | None = None  # the output's dtype; None: that of the first tensor
     special = True
+    # A dimension each of whose indices may take a program of its own, which is slow to interpret: there few of them in
+    # most examples, many in some.
+    program_each: str | None = None
     ragged_sizes = dom.Focus("law", dom.RAGGED, ranks=(2, 1, 3))  # the usual focus of a law
 
     def oracle(self, **args: Any) -> Any:
@@ -175,6 +178,12 @@ class TensorGrader(Grader):
         return next(a.dtype for a in drawn.args.values() if isinstance(a, torch.Tensor))
 
     def checks(self, *, gpu: bool) -> list[Check]:
+        many: Part | None = None
+        if self.program_each is not None and not gpu:
+            dim, whole = self.program_each, type(self).inputs
+            examples = whole.under(dom.Focus("many rows", (3, 17), force={dim: (129, 257, 293)}))
+            many = Part("many rows", lambda trial: trial.hold(trial.draw(examples)), share=0.4)
+            self.inputs = replace(whole, at_most={dim: 33})
         standard: list[tuple[str, list[dom.Focus], float]] = [
             ("aligned", dom.aligned(self.inputs, gpu=gpu), 0.5),
             ("ragged", dom.ragged(self.inputs, gpu=gpu), 1.0),
@@ -194,6 +203,8 @@ class TensorGrader(Grader):
             for name, parts, share in standard
             if parts
         ]
+        if many is not None:
+            checks = widened(checks, "ragged", many)
         repeated = Part("new values behind old addresses", self._repeats)
         checks.append(Check(REPEATED, (repeated,), ("aligned",), 0.05))
         return checks + self.own_checks()

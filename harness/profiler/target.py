@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,16 +18,21 @@ from harness import data
 from harness.examiner.run import grader_of
 
 
+def load(file: Path, name: str) -> Callable[..., Any]:
+    """The function `name` of a file that is imported into this process, without a sandbox."""
+    sys.path.append(str(file.parent))  # its helper files
+    spec = importlib.util.spec_from_file_location(f"submission_{name}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)  # type: ignore[no-any-return]
+
+
 def main(root: str, exercise: str, file: str, case: str, device: str) -> None:
     course = courses.load(Path(root) / "course.toml")
     (one,) = course.select((exercise,))
     timed = grader_of(course, one).benchmarks[int(case)]
-    sys.path.append(str(Path(file).parent))  # its helper files
-    spec = importlib.util.spec_from_file_location(f"submission_{one.name}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, one.name)
+    function = load(Path(file), one.name)
     where = torch.device(device)
     torch.cuda.set_device(where)
     function(*data.arguments(timed.inputs, 1, where))  # compiles and tunes

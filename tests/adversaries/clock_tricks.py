@@ -36,6 +36,18 @@ def _add(x, y):
     return z
 
 
+def _clocks():
+    # The globals of whatever called this submission and has a clock: found through a traceback, which nobody forbids.
+    try:
+        raise ValueError
+    except ValueError as error:
+        frame = error.__traceback__.tb_frame
+    while frame is not None:
+        if "_elapsed" in frame.f_globals:
+            yield frame.f_globals
+        frame = frame.f_back
+
+
 def _slow(x, y):
     if x.numel() > BIG:
         _add(x, y), _add(x, y)
@@ -248,24 +260,17 @@ vec_add = _slow
     Trick(
         "the harness' clock found in a traceback and set back", (9, 10),
         '''
-def _set_back():
-    try:
-        raise ValueError
-    except ValueError as error:
-        frame = error.__traceback__.tb_frame
-    while frame is not None:
-        names = frame.f_globals
-        if "_elapsed" in names:
-            true = names["_elapsed"]
-            if getattr(true, "__name__", "") != "less":
-                def less(a, b):
-                    return true(a, b) * 0.36
-                names["_elapsed"] = less
-        frame = frame.f_back
+def _set_back(names):
+    true = names["_elapsed"]
+    if getattr(true, "__name__", "") != "less":
+        def less(a, b):
+            return true(a, b) * 0.36
+        names["_elapsed"] = less
 
 def vec_add(x, y):
     if x.numel() > BIG:
-        _set_back()
+        for names in _clocks():
+            _set_back(names)
     return _slow(x, y)
 ''',
         ("invalid",), "seen from outside of it",
@@ -275,14 +280,8 @@ def vec_add(x, y):
         '''
 def vec_add(x, y):
     if x.numel() > BIG:
-        try:
-            raise ValueError
-        except ValueError as error:
-            frame = error.__traceback__.tb_frame
-        while frame is not None:
-            if "_elapsed" in frame.f_globals:
-                frame.f_globals["_elapsed"] = lambda a, b: 1e-6
-            frame = frame.f_back
+        for names in _clocks():
+            names["_elapsed"] = lambda a, b: 1e-6
     return _slow(x, y)
 ''',
         ("invalid", "failed"),  # below every floor, or so short that the trace is asked instead
@@ -377,15 +376,9 @@ def vec_add(x, y):
         '''
 def vec_add(x, y):
     if x.numel() > BIG:
-        try:
-            raise ValueError
-        except ValueError as error:
-            frame = error.__traceback__.tb_frame
-        while frame is not None:
-            if "wait_for_all" in frame.f_globals and "_elapsed" in frame.f_globals:
-                frame.f_globals["wait_for_all"] = lambda: None
-                frame.f_globals["_elapsed"] = lambda a, b: 0.2
-            frame = frame.f_back
+        for names in _clocks():
+            names["wait_for_all"] = lambda: None
+            names["_elapsed"] = lambda a, b: 0.2
     return _slow(x, y)
 ''',
         ("invalid",), "seen from outside of it",
