@@ -154,7 +154,6 @@ class Bench:
         from harness.examiner import timing
         from harness.timing import verdict
 
-        timing._prime(lab, self.device)
         return verdict.interval(timing.Stopwatch(lab, self.device, self.peaks)(0, range(pairs)), 0.05).ratio
 
     def power(self, times: int, small: bool, factors: tuple[float, float]) -> list[dict]:

@@ -47,7 +47,7 @@ class Lab:
         self.asked, self.dropped = [], False
         self.traced, self.elsewhere = None, []
 
-    def ask(self, request, limit_s):
+    def ask(self, request, limit_s, poll_s=None):
         self.asked.append(request["op"])
         return {"status": "ok", **getattr(self, request["op"])(request)}
 
@@ -108,17 +108,24 @@ def device(monkeypatch):
         with around():
             return function(*args), now.ms * math.exp(0.002 * rng.standard_normal())
 
-    def slope_ms(side, inputs, counts, after=None):
-        if isinstance(side, Side):
-            return 0.05 + (now.ms if inputs else 0.0), False
-        seeds = list(range(counts[1]))
-        side.fill(inputs, seeds)
-        side.burst(1.0)
-        after(seeds)
-        lab = side._lab
-        return 0.05 + (next(lab.times) if lab.outside is None else lab.outside), False
+    class Slope:
+        waited = False
 
-    monkeypatch.setattr(timing.witness, "slope_ms", slope_ms)
+        def __init__(self, side, inputs, counts):
+            self.side, self.inputs, self.counts = side, inputs, counts
+
+        def look(self, after=None):
+            side = self.side
+            if isinstance(side, Side):
+                return 0.05 + (now.ms if self.inputs else 0.0)
+            seeds = list(range(self.counts[1]))
+            side.fill(self.inputs, seeds)
+            side.burst(1.0)
+            after(seeds)
+            lab = side._lab
+            return 0.05 + (next(lab.times) if lab.outside is None else lab.outside)
+
+    monkeypatch.setattr(timing.witness, "Slope", Slope)
     monkeypatch.setattr("harness.timing.side.clock.call", call)
     monkeypatch.setattr("harness.timing.side.Trace", Trace)
     monkeypatch.setattr(timing, "_profiler_starts", lambda: True)

@@ -59,6 +59,11 @@ class Options:
         # which compares, holds one lock for all of its threads.
         return self.jobs or min(8 if self.gpu else 4, cores)
 
+    @property
+    def aside(self) -> int:
+        """Workers beside those: they compile for targets that are not there, and prepare what will be timed."""
+        return max(1, min(4, len(os.sched_getaffinity(0)) // 4)) if self.gpu and not self.jobs else 0
+
 
 _modules: dict[Path, ModuleType] = {}
 
@@ -113,6 +118,11 @@ class _Job:
     @property
     def exercise(self) -> Exercise:
         return self.submission.exercise
+
+
+def _needed(job: _Job) -> set[str]:
+    """The checks that others need."""
+    return {name for check in job.checks for name in check.needs}
 
 
 def _points(exercise: Exercise, name: str) -> Decimal:
@@ -186,8 +196,11 @@ class Run:
         if self.options.gpu and self.options.timing:
             threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
         with self._jobs(submissions) as jobs:
-            with ThreadPoolExecutor(self.options.workers) as pool:
-                self._schedule(jobs, pool)
+            with contextlib.ExitStack() as stack:
+                pool = stack.enter_context(ThreadPoolExecutor(self.options.workers))
+                many = self.options.aside
+                aside = stack.enter_context(ThreadPoolExecutor(many)) if many else pool
+                self._schedule(jobs, pool, aside)
             self._time(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
@@ -211,12 +224,12 @@ class Run:
         finally:
             shutil.rmtree(root, ignore_errors=True)
 
-    def _schedule(self, jobs: list[_Job], pool: ThreadPoolExecutor) -> None:
+    def _schedule(self, jobs: list[_Job], pool: ThreadPoolExecutor, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
         running: dict[Future[CheckResult], tuple[_Job, str]] = {}
         for job in jobs:
             self._skip_whole(job)
-            self._start_compiling(job, pool, running)
+            self._start_compiling(job, aside, running)
             if not self.options.gpu:
                 self._start_ready(job, pool, running)
         if self.options.gpu:
@@ -230,7 +243,7 @@ class Run:
                     self.progress(job.exercise.id, name, str(job.done[name].status))
                     if not self.options.gpu:
                         self._start_ready(job, pool, running)
-                    self._prepare(job, pool)
+                    self._prepare(job, aside)
         except BaseException:
             for future in running:
                 future.cancel()
@@ -299,10 +312,13 @@ class Run:
     def _start_all(
         self, jobs: list[_Job], pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
     ) -> None:
-        """With many cores and seconds of compilation a check, nobody waits for what he needs: the longest checks go
-        first, and what a failed need makes void is struck out afterwards."""
-        checks = [(job, c) for job in jobs for c in job.checks if c.name in self._wanted(job) and c.name not in job.done]
-        for job, check in sorted(checks, key=lambda pair: -pair[1].examples):
+        """With many cores and seconds of compilation a check, nobody waits for what he needs: what a failed need makes
+        void is struck out afterwards. First what others need, so that tuning can begin; then the longest, which have the
+        most parts (shapes, dtypes, layouts to compile for), those of the later exercises before those of the earlier."""
+        checks = [
+            (job, c) for job in reversed(jobs) for c in job.checks if c.name in self._wanted(job) and c.name not in job.done
+        ]
+        for job, check in sorted(checks, key=lambda pair: (pair[1].name not in _needed(pair[0]), -len(pair[1].parts))):
             self._submit(job, check, pool, running)
 
     def _void(self, job: _Job, check: Check) -> CheckResult | None:
@@ -314,8 +330,8 @@ class Run:
         return CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
 
     def _prepare(self, job: _Job, pool: ThreadPoolExecutor) -> None:
-        """Compile and tune for the clock as soon as an exercise's checks have passed, beside those of others."""
-        if any(n not in job.done for n in self._wanted(job)) or self._untimed(job) is not None:
+        """Compile and tune for the clock, beside the checks, once those have passed that others need."""
+        if job.prepared is not None or _needed(job) - set(job.done) or self._untimed(job) is not None:
             return
         import torch
 
@@ -336,8 +352,8 @@ class Run:
         device, peaks = torch.device(self.options.device), None
         try:
             for job in jobs:
-                if job.lab is None or job.prepared is None:
-                    job.performance = self._untimed(job)
+                job.performance = self._untimed(job)
+                if job.performance is not None or job.lab is None or job.prepared is None:
                     continue
                 self.progress(job.exercise.id, "speed", "running")
                 assert self.lock is not None

@@ -70,9 +70,11 @@ def _flush_bytes(device: torch.device) -> int:
 
 
 class Stopwatch:
-    """Takes the pairs of every case of one exercise; keeps what it took."""
+    """Takes the pairs of every case of one exercise; keeps what it took. On a GPU that is this process' own."""
 
     def __init__(self, lab: Lab, device: torch.device, peaks: Peaks) -> None:
+        """Raises `Wrong` when the submission cannot be compiled or tuned."""
+        _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
         self.lab, self.device, self.peaks = lab, device, peaks
         self.cases = lab.grader.benchmarks
         self.pairs: list[list[Pair]] = [[] for _ in self.cases]
@@ -187,15 +189,19 @@ class Stopwatch:
         launched = sum(kernel.count for kernel in self.kernels.get(number, ()))
         # How much of what the baseline seems longer is to be believed: what the L2 holds has to be written once a call.
         most = max(1e3 * self.peaks.l2_bytes / self.peaks.bytes_per_s, witness.TOLERANCE * theirs)
+        empty, base, own = (
+            witness.Slope(side, inputs, counts)
+            for side, inputs in ((self.theirs, {}), (self.theirs, case.inputs), (self.ours, case.inputs))
+        )
         for _ in range(witness.ATTEMPTS):
             self.theirs.function = _nothing
-            cold, _ = witness.slope_ms(self.theirs, {}, counts)
+            cold = empty.look()
             self.theirs.function = case.run
-            same, _ = witness.slope_ms(self.theirs, case.inputs, counts)
-            whole, waited = witness.slope_ms(self.ours, case.inputs, counts, lambda seeds: self._check_one(number, seeds))
+            same = base.look()
+            whole = own.look(lambda seeds: self._check_one(number, seeds))
             self.outside[number] = (whole - cold, same - cold)
             longer = min(most, max(0.0, same - cold - theirs))
-            if not witness.excess_ms(claimed, whole - cold, longer, launched, waited):
+            if not witness.excess_ms(claimed, whole - cold, longer, launched, own.waited):
                 return
         raise Wrong(
             f"a call took {claimed:.4g} ms by the clock in the submission's process and {self.outside[number][0]:.4g} ms "
@@ -292,7 +298,6 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
     try:
         if failed is not None:
             raise failed
-        _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
         watch = Stopwatch(lab, device, peaks)
         found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch)
         for number in range(len(watch.cases)):

@@ -43,12 +43,13 @@ class Lab:
     margin: float = 0.0
     calls: int = 0
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+    def ask(self, request: dict[str, Any], limit_s: float, **how: float) -> dict[str, Any]:
+        """The worker's answer, of a new worker where there is none; `how` as `Worker.ask` takes it. Raises `Wrong`."""
         if self.worker is None or self.worker.dead:
             self.worker = self.start()
         self.calls += 1
         try:
-            reply = self.worker.ask(request, limit_s)
+            reply = self.worker.ask(request, limit_s, **how)
         except WorkerDied as died:
             self.drop()
             raise Wrong(died.message, status=died.status, cause=_death(died.status)) from None

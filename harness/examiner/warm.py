@@ -86,8 +86,11 @@ class Worker:
     folder: Path
     dead: bool = False
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds."""
+    def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
+        """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds.
+
+        `poll_s`: between two looks at what the worker holds. While one looks, an answer waits.
+        """
         from harness import wire  # torch: imported here so that the parents start before it is
 
         deadline = time.monotonic() + limit_s
@@ -99,7 +102,7 @@ class Worker:
                 self.kill()
                 raise WorkerDied(Status.REFUSED, "the worker sent data that nobody asked for")
             self._send(wire.pack_frame({**request, "ticket": ticket}), deadline, limit_s)
-            reply = self._receive(deadline, limit_s)
+            reply = self._receive(deadline, limit_s, poll_s)
         except (BrokenPipeError, ConnectionResetError):
             raise self._ended() from None
         except wire.WireError as error:
@@ -120,20 +123,20 @@ class Worker:
                 continue
             view = view[sent:]
 
-    def _receive(self, deadline: float, limit_s: float) -> Any:
+    def _receive(self, deadline: float, limit_s: float, poll_s: float = POLL_S) -> Any:
         from harness import wire
 
-        header = self._exactly(8, deadline, limit_s)
+        header = self._exactly(8, deadline, limit_s, poll_s)
         (size,) = struct.unpack("<Q", header)
         if size > wire.MAX_FRAME:
             raise wire.WireError(f"a frame of {size} bytes")
-        return wire.loads(self._exactly(size, deadline, limit_s))
+        return wire.loads(self._exactly(size, deadline, limit_s, poll_s))
 
-    def _exactly(self, count: int, deadline: float, limit_s: float) -> bytearray:
+    def _exactly(self, count: int, deadline: float, limit_s: float, poll_s: float) -> bytearray:
         # The buffer grows with what arrives: a hostile length costs the examiner no memory.
         buffer = bytearray()
         while len(buffer) < count:
-            self._wait(deadline, limit_s, writing=False)
+            self._wait(deadline, limit_s, writing=False, poll_s=poll_s)
             try:
                 chunk = self.sock.recv(min(count - len(buffer), 4 << 20))
             except BlockingIOError:
@@ -143,9 +146,9 @@ class Worker:
             buffer += chunk
         return buffer
 
-    def _wait(self, deadline: float, limit_s: float, *, writing: bool) -> None:
+    def _wait(self, deadline: float, limit_s: float, *, writing: bool, poll_s: float = POLL_S) -> None:
         while True:
-            ready = select.select([] if writing else [self.sock], [self.sock] if writing else [], [], POLL_S)
+            ready = select.select([] if writing else [self.sock], [self.sock] if writing else [], [], poll_s)
             if ready[0] or ready[1]:
                 return
             if self.watch is not None and (breach := self.watch.breach()) is not None:
@@ -199,6 +202,7 @@ class Warm:
         self.facts: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._buffer = b""
+        self._readable: list[str] = []
         self._ready = False
         self._start()
 
@@ -249,6 +253,7 @@ class Warm:
         """Wait until the parent is warm; its facts (versions, what the interpreter's probe found)."""
         with self._lock:
             if not self._ready:
+                self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
                 self.facts = self._line(START_LIMIT_S)
                 self._ready = True
                 if self.facts["broken"]:
@@ -276,7 +281,7 @@ class Warm:
         request = {
             "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
-            "readable": [str(p) for p in sandbox.default_readable(REPOSITORY)],
+            "readable": self._readable,
             "limits": {
                 "processes": GPU_PROCESSES if gpu else limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
                 "data_bytes": None if gpu else limits.memory_bytes, "cpu_s": None,

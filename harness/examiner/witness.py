@@ -29,8 +29,10 @@ BURST_MS = 3.0  # of the faster side's time in the longer burst,
 LONGEST, SHORTEST = 32, 3  # within so many calls
 ROUNDS = 5  # bursts of each length; the fastest one counts, since a disturbance only adds
 SPIN_MS = 0.1  # for each call: twice what launching a kernel from Python takes
-MOST_SPIN_MS = 60.0
-ATTEMPTS = 3  # before a disagreement is believed
+MOST_SPIN_MS = 30.0
+ATTEMPTS = 6  # looks before a disagreement is believed
+RETRIES = 3  # bursts in place of one that was queued too slowly
+SPARE = 2.0  # the spin, in times of what queueing took: a host that is disturbed takes longer the next time
 # By how much a call may seem longer from outside than the baseline does: a share, the gap before a kernel, that before
 # each further one.
 TOLERANCE, GAP_MS, FURTHER_MS = 0.05, 0.003, 0.0015
@@ -56,39 +58,56 @@ def lengths(call_ms: float, case_bytes: int, free_bytes: int) -> tuple[int, int]
     return max(1, longer // 4), longer
 
 
-def slope_ms(
-    side: Bursting, case: dict[str, Any], counts: tuple[int, int], after: Callable[[list[int]], None] | None = None
-) -> tuple[float, bool]:
-    """Milliseconds of a call and of the cold L2 before it, by this process' clock; and whether the calls waited for
-    the device. `after` is called with the seeds of one of the longer bursts, which nobody knows before."""
-    shorter, longer = counts
-    spin, waited = _spin_ms(side, case, longer)
-    fastest = dict.fromkeys(counts, math.inf)
-    checked = secrets.randbelow(ROUNDS)
-    for turn in range(ROUNDS):
-        for count in counts:
-            seeds = _fill(side, case, count)
+class Slope:
+    """The milliseconds of a call and of the cold L2 before it, by this process' clock. Every look makes it better: a
+    disturbance only adds, so the fastest bursts of all looks count."""
+
+    def __init__(self, side: Bursting, case: dict[str, Any], counts: tuple[int, int]) -> None:
+        self._side, self._case, self._counts = side, case, counts
+        self._fastest = dict.fromkeys(counts, math.inf)
+        self._spin = 0.0
+        self.waited = False  # for the device, within a call, so that no spin hides the host's part
+
+    def look(self, after: Callable[[list[int]], None] | None = None) -> float:
+        """Some bursts more. `after` is called with the seeds of one of the longer ones, which nobody knows before."""
+        shorter, longer = self._counts
+        if not self._spin:
+            self._spin, self.waited = _spin_ms(self._side, self._case, longer)
+        checked = secrets.randbelow(ROUNDS)
+        for turn in range(ROUNDS):
+            for count in self._counts:
+                seeds = self._burst(count)
+                if count == longer and turn == checked and after is not None:
+                    after(seeds)
+        return (self._fastest[longer] - self._fastest[shorter]) / (longer - shorter)
+
+    def _burst(self, count: int) -> list[int]:
+        """The seeds of a burst that was taken the time of; another one when the host was late, but not for ever."""
+        for _ in range(RETRIES):
+            seeds = _fill(self._side, self._case, count)
             started = time.perf_counter()
-            side.burst(spin)
-            side.chosen(secrets.randbelow(count), FEW)  # which waits for the work, whatever the burst waited for
-            fastest[count] = min(fastest[count], 1e3 * (time.perf_counter() - started))
-            if count == longer and turn == checked and after is not None:
-                after(seeds)
-    return (fastest[longer] - fastest[shorter]) / (longer - shorter), waited
+            queued = self._side.burst(self._spin)
+            self._side.chosen(secrets.randbelow(count), FEW)  # which waits for the work, whatever the burst waited for
+            self._fastest[count] = min(self._fastest[count], 1e3 * (time.perf_counter() - started))
+            if self.waited or queued < self._spin:
+                break
+        return seeds
 
 
 def _spin_ms(side: Bursting, case: dict[str, Any], count: int) -> tuple[float, bool]:
-    """How long the device must spin for so many calls to be queued meanwhile; and whether they wait for the device, so
-    that no spin is long enough."""
+    """How long the device must spin for so many calls to be queued meanwhile, with time to spare; and whether they wait
+    for the device, so that no spin is long enough."""
     spin = shortest = max(1.0, SPIN_MS * count)
+    _fill(side, case, count)
+    side.burst(spin)  # the first one has to get memory from the driver, and is no measure
     while True:
         _fill(side, case, count)
         queued = side.burst(spin)
-        if queued < 0.9 * spin:
+        if SPARE * queued < spin:
             return spin, False
         if spin >= MOST_SPIN_MS:
-            return shortest, True
-        spin = min(MOST_SPIN_MS, 2 * queued)
+            return (shortest, True) if queued > 0.9 * spin else (spin, False)
+        spin = min(MOST_SPIN_MS, 1.1 * SPARE * queued)
 
 
 def _fill(side: Bursting, case: dict[str, Any], count: int) -> list[int]:

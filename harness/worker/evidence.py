@@ -467,7 +467,7 @@ def gathering(
 ) -> Iterator[Evidence]:
     """Notes what happens inside; `inputs` by name, those in `readable` may be read on the host."""
     global _current, _watching
-    evidence = Evidence()
+    evidence = Evidence(free=free)
     ledger.renew()
     evidence.note(inputs.values())
     for name, tensor in inputs.items():
