@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import course as courses
@@ -21,7 +20,6 @@ from harness.examiner.warm import Park
 from harness.grading.grader import TensorGrader
 
 ROOT = Path(__file__).parents[1]
-SIDE_BY_SIDE = 3
 PRECISION = ("m6", "precision", "tf32", "fp16")
 
 
@@ -69,12 +67,9 @@ def main() -> None:
     lines = ["| exercise | solution | | largest error / bound | status |", "| --- | --- | --- | ---: | --- |"]
     device = "cuda:0" if options.device == "cuda" else options.device
     bounded = [e for e in course.select(tuple(options.targets)) if has_tolerance(grader_of(course, e))]
-    with Park() as park, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with Park() as park, tempfile.TemporaryDirectory() as folder:
         run = Run(course, park, Options(device=device, seed=2026, timing=False, examples=options.examples), lambda *_: None)
-        measured = pool.map(
-            lambda task: row(run, *task),
-            [(e, *found) for e in bounded for found in solutions(e, Path(folder) / e.name)],
-        )
+        measured = (row(run, e, *found) for e in bounded for found in solutions(e, Path(folder) / e.name))
         options.out.mkdir(parents=True, exist_ok=True)
         with (options.out / f"margins-{options.device}.md").open("w", encoding="utf-8", buffering=1) as file:
             print(*lines, sep="\n", file=file)

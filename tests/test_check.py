@@ -1,7 +1,9 @@
-"""How a check runs: when its time is up it ends, and not badly."""
+"""How a check runs: what it draws follows from its seed alone; when its time is up it ends, and not badly."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
 from types import SimpleNamespace
 
@@ -33,3 +35,25 @@ def test_a_part_whose_time_was_up_before_it_began_runs_one_example():
     part = Part("late", lambda trial: seen.append(trial.draw(st.integers(0, 9))))
     failure, ran = checking.run_part(lab, Check("ragged", ()), part, 500, 1, time.monotonic() - 1)
     assert (failure, ran, len(seen)) == (None, 1, 1)
+
+
+def test_what_is_drawn_does_not_depend_on_the_modules_that_are_loaded(tmp_path, monkeypatch):
+    """Hypothesis reads numbers out of the sources of a person's own modules; a replay has others loaded than the run."""
+
+    def drawn():
+        seen = []
+        part = Part("numbers", lambda trial: seen.append(trial.draw(st.integers(-(10**6), 10**6))))
+        lab = SimpleNamespace(gpu=False)
+        checking.run_part(lab, Check("ragged", ()), part, 400, 1, time.monotonic() + 60)
+        return seen
+
+    first = drawn()
+    numbers = range(70_000, 71_000)
+    (tmp_path / "a_module_of_numbers.py").write_text(f"NUMBERS = {list(numbers)}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("a_module_of_numbers")
+    try:
+        assert drawn() == first
+    finally:
+        sys.modules.pop("a_module_of_numbers")
+    assert not set(first) & set(numbers)

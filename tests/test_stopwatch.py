@@ -247,6 +247,20 @@ def test_a_time_that_does_not_agree_with_the_wall_clock_is_invalid():
     assert re.match(r"a call took 0\.\d+ ms by the clock in the submission.s process and 1\.6 ms seen", found.message)
 
 
+def test_what_is_fast_enough_from_outside_too_passes_with_that_ratio():
+    """Whatever made the two clocks disagree, none of it is the submission's to set."""
+    found = judged(Lab(steady(0.5), outside=0.7), peaks=QUICK)
+    assert (found.status, found.score, found.ratio) == (Performance.PASSED, 3, pytest.approx(1 / 0.7, rel=0.01))
+    assert (found.cases[0].time_ms, found.cases[0].ratio) == (pytest.approx(0.7), found.ratio)
+    assert re.match(r"a call took 0\.\d+ ms .* and 0\.7 ms seen from outside of it, which counts", found.message)
+
+
+def test_a_slow_submission_is_asked_for_no_second_clock():
+    found = judged(lab := Lab(steady(2.0), outside=4.0))
+    assert found.status is Performance.FAILED
+    assert "burst" not in lab.asked
+
+
 def test_a_call_that_looks_shorter_from_outside_is_its_own_affair():
     assert judged(Lab(steady(1.05), outside=0.8)).status is Performance.PASSED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import shutil
@@ -12,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.course import Course, Exercise
 from harness.errors import GradeError, MachineError
 from harness.examiner import check as checking
 from harness.examiner import compiling
+from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Park, Worker, WorkerDied
 from harness.grading.grader import REPEATED, Check, Grader
@@ -32,6 +34,7 @@ from harness.status import Performance, Status
 from harness.submission import Submission
 from harness.timing.lock import DeviceLock
 
+TICK_S = 0.2  # between two looks at which checks run by now
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
 
 
@@ -53,16 +56,15 @@ class Options:
         return self.device.startswith("cuda")
 
     @property
-    def workers(self) -> int:
-        cores = len(os.sched_getaffinity(0))
-        # On an H200 with 16 cores 8 are the quickest: the driver makes one CUDA context at a time, and this process,
-        # which compares, holds one lock for all of its threads.
-        return self.jobs or min(8 if self.gpu else 4, cores)
+    def judges(self) -> int:
+        """Checks at a time."""
+        # On a GPU the driver makes one context at a time: sixteen workers wait for one another.
+        return self.jobs or min(8 if self.gpu else 4, len(os.sched_getaffinity(0)))
 
     @property
     def aside(self) -> int:
-        """Workers beside those: they compile for targets that are not there, and prepare what will be timed."""
-        return max(1, min(4, len(os.sched_getaffinity(0)) // 4)) if self.gpu and not self.jobs else 0
+        """What goes on beside them: it compiles for targets that are not there, and prepares what will be timed."""
+        return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 _modules: dict[Path, ModuleType] = {}
@@ -155,10 +157,10 @@ class Run:
             raise
         return worker
 
-    def _check(self, job: _Job, check: Check) -> CheckResult:
+    def _check(self, job: _Job, check: Check, other: str | None) -> CheckResult:
         exercise, options = job.exercise, self.options
         # One check runs on a device that is not the current one, where the machine has two.
-        device = self._other_device() if check.name == REPEATED else None
+        device = other if check.name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
         setting = checking.Setting(options.seed, self._examples, options.gpu, options.replay(exercise.id))
         try:
@@ -181,7 +183,6 @@ class Run:
 
     def _guarded(self, job: _Job, name: str, work: Callable[[], CheckResult]) -> CheckResult:
         """A fault of the harness costs the check, not the run, and is never the student's."""
-        self.progress(job.exercise.id, name, "running")
         try:
             return work()
         except GradeError as error:
@@ -192,15 +193,18 @@ class Run:
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
-        _settle(self.options.workers)
-        if self.options.gpu and self.options.timing:
-            threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
-        with self._jobs(submissions) as jobs:
-            with contextlib.ExitStack() as stack:
-                pool = stack.enter_context(ThreadPoolExecutor(self.options.workers))
-                many = self.options.aside
-                aside = stack.enter_context(ThreadPoolExecutor(many)) if many else pool
-                self._schedule(jobs, pool, aside)
+        _settle(self.options.judges)
+        with self._jobs(submissions) as jobs, contextlib.ExitStack() as stack:
+            self._skip_untouched(jobs)
+            if any(self._wanted(job) for job in jobs):
+                self.park.warm("gpu" if self.options.gpu else "interpret").ready()
+                other = self._other_device()
+                judges = Judges(lambda number, name: self._judge(jobs[number], name, other), self.options.judges)
+                stack.callback(judges.close)
+                if self.options.gpu and self.options.timing:
+                    threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
+                with ThreadPoolExecutor(self.options.aside) as aside:
+                    self._schedule(jobs, judges, aside)
             self._time(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
@@ -224,68 +228,88 @@ class Run:
         finally:
             shutil.rmtree(root, ignore_errors=True)
 
-    def _schedule(self, jobs: list[_Job], pool: ThreadPoolExecutor, aside: ThreadPoolExecutor) -> None:
+    def _schedule(self, jobs: list[_Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
-        running: dict[Future[CheckResult], tuple[_Job, str]] = {}
+        running: dict[Future[Any], tuple[_Job, str]] = {}
         for job in jobs:
-            self._skip_whole(job)
-            self._start_compiling(job, aside, running)
-            if not self.options.gpu:
-                self._start_ready(job, pool, running)
+            if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
+                job.started.add(compiling.CHECK)
+                future = aside.submit(self._guarded, job, compiling.CHECK, functools.partial(self._compile, job))
+                running[future] = (job, compiling.CHECK)
+
+        def submit(job: _Job, check: Check) -> None:
+            job.started.add(check.name)
+            running[judges.submit(jobs.index(job), check.name)] = (job, check.name)
+
         if self.options.gpu:
-            self._start_all(jobs, pool, running)
+            self._start_all(jobs, submit)
+        else:
+            for job in jobs:
+                self._start_ready(job, submit)
+        shown: set[Future[Any]] = set()
         try:
             while running:
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                finished, _ = wait(running, timeout=TICK_S, return_when=FIRST_COMPLETED)
                 for future in finished:
                     job, name = running.pop(future)
-                    job.done[name] = future.result()
+                    job.done[name] = self._outcome(job, name, future)
                     self.progress(job.exercise.id, name, str(job.done[name].status))
                     if not self.options.gpu:
-                        self._start_ready(job, pool, running)
+                        self._start_ready(job, submit)
                     self._prepare(job, aside)
+                for future, (job, name) in running.items():
+                    if future.running() and future not in shown:
+                        shown.add(future)
+                        self.progress(job.exercise.id, name, "running")
         except BaseException:
             for future in running:
                 future.cancel()
             self.park.abort()
             raise
 
-    def _skip_whole(self, job: _Job) -> None:
+    def _outcome(self, job: _Job, name: str, future: Future[Any]) -> CheckResult:
+        """What a judge, or a thread of this process, has found."""
+        try:
+            result = future.result()
+        except BrokenExecutor:
+            message = "the judge of this check was ended: was the machine short of memory?"
+            return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=message)
+        if isinstance(result, CheckResult):
+            return result
+        found, levels = result
+        self.levels |= levels
+        return found  # type: ignore[no-any-return]
+
+    def _judge(self, job: _Job, name: str, other: str | None) -> tuple[CheckResult, set[str]]:
+        """In a judge: a check's result, and the sandboxes that its workers had."""
+        self.levels = set()
+        (check,) = (c for c in job.checks if c.name == name)
+        return self._guarded(job, name, lambda: self._check(job, check, other)), self.levels
+
+    def _skip_untouched(self, jobs: list[_Job]) -> None:
         """An exercise that is missing or untouched has nothing to run."""
-        work = job.submission
-        if work.refused or work.missing or work.untouched:
-            message = work.refused or work.missing or "the stub is untouched"
-            status = Status.REFUSED if work.refused else Status.NOT_STARTED
-            for name in self._names(job):
-                job.done[name] = CheckResult(name, status, _points(job.exercise, name), message=message)
-                self.progress(job.exercise.id, name, str(status))
+        for job in jobs:
+            work = job.submission
+            if work.refused or work.missing or work.untouched:
+                message = work.refused or work.missing or "the stub is untouched"
+                status = Status.REFUSED if work.refused else Status.NOT_STARTED
+                for name in self._names(job):
+                    job.done[name] = CheckResult(name, status, _points(job.exercise, name), message=message)
+                    self.progress(job.exercise.id, name, str(status))
 
     def _names(self, job: _Job) -> list[str]:
         return ([compiling.CHECK] if job.grader.kernels else []) + [c.name for c in job.checks]
 
     def _wanted(self, job: _Job) -> list[str]:
+        """The checks of a job that are asked for and still to come."""
         only = self.options.only
-        names = self._names(job)
-        if only is None:
-            return names
-        needed = set(only)
+        needed = set(self._names(job) if only is None else only)
         for check in reversed(job.checks):  # what a check needs comes before it
             if check.name in needed:
                 needed.update(check.needs)
-        return [n for n in names if n in needed]
+        return [n for n in self._names(job) if n in needed and n not in job.done]
 
-    def _start_compiling(
-        self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
-    ) -> None:
-        """First of all: it needs nothing, and no device, on which the other checks wait at first."""
-        if compiling.CHECK in self._wanted(job) and compiling.CHECK not in job.done:
-            job.started.add(compiling.CHECK)
-            future = pool.submit(self._guarded, job, compiling.CHECK, lambda: self._compile(job))
-            running[future] = (job, compiling.CHECK)
-
-    def _start_ready(
-        self, job: _Job, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
-    ) -> None:
+    def _start_ready(self, job: _Job, submit: Callable[[_Job, Check], None]) -> None:
         """What needs nothing that is still to come, or is void by now."""
         wanted = self._wanted(job)
         for check in job.checks:
@@ -296,30 +320,19 @@ class Run:
                 job.done[check.name] = void
                 self.progress(job.exercise.id, check.name, str(Status.NOT_RUN))
             elif all(n in job.done for n in check.needs):
-                self._submit(job, check, pool, running)
-
-    def _submit(
-        self, job: _Job, check: Check, pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
-    ) -> None:
-        job.started.add(check.name)
-        future = pool.submit(self._guarded, job, check.name, lambda: self._check(job, check))
-        running[future] = (job, check.name)
+                submit(job, check)
 
     @property
     def _examples(self) -> int:
         return self.options.examples or checking.DEFAULT_EXAMPLES["gpu" if self.options.gpu else "cpu"]
 
-    def _start_all(
-        self, jobs: list[_Job], pool: ThreadPoolExecutor, running: dict[Future[CheckResult], tuple[_Job, str]]
-    ) -> None:
+    def _start_all(self, jobs: list[_Job], submit: Callable[[_Job, Check], None]) -> None:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: what a failed need makes
         void is struck out afterwards. First what others need, so that tuning can begin; then the longest, which have the
         most parts (shapes, dtypes, layouts to compile for), those of the later exercises before those of the earlier."""
-        checks = [
-            (job, c) for job in reversed(jobs) for c in job.checks if c.name in self._wanted(job) and c.name not in job.done
-        ]
+        checks = [(job, check) for job in reversed(jobs) for check in job.checks if check.name in self._wanted(job)]
         for job, check in sorted(checks, key=lambda pair: (pair[1].name not in _needed(pair[0]), -len(pair[1].parts))):
-            self._submit(job, check, pool, running)
+            submit(job, check)
 
     def _void(self, job: _Job, check: Check) -> CheckResult | None:
         """What stands for a check one of whose needs did not pass; None when none has failed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import secrets
 import select
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ ENVIRONMENT = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ",
 )  # fmt: skip
 
-
+_fork = multiprocessing.get_context("fork")  # what judges, which are forks, share with this process
 _ANSWERS = frozenset({"ok", *(str(s) for s in Status if s not in (Status.PASSED, Status.NOT_RUN, Status.ERROR))})
 
 
@@ -197,10 +199,11 @@ class Worker:
 class Warm:
     """A warm parent of one mode: `interpret`, `gpu` or `compile`. Starts at once, is waited for when first needed."""
 
-    def __init__(self, mode: str, *, sandboxed: bool = True) -> None:
-        self.mode, self.sandboxed = mode, sandboxed
+    def __init__(self, mode: str, aborted: Event, *, sandboxed: bool = True) -> None:
+        self.mode, self.sandboxed, self._aborted = mode, sandboxed, aborted
         self.facts: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
+        self._homes = Path(tempfile.mkdtemp(prefix="grade-"))
         self._buffer = b""
         self._readable: list[str] = []
         self._ready = False
@@ -209,7 +212,7 @@ class Warm:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
-        self.home = Path(tempfile.mkdtemp(prefix="grade-"))
+        self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._homes))
         environment |= {
             "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
@@ -227,12 +230,13 @@ class Warm:
             start_new_session=True, cwd=self.home,
         )  # fmt: skip
         theirs.close()
+        self._starter = os.getpid()
         self.control = ours
         self._ready = False
         self._buffer = b""
 
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return self.process.poll() is None if self._starter == os.getpid() else watch.running(self.process.pid)
 
     def _line(self, limit_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s
@@ -267,6 +271,8 @@ class Warm:
     def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False) -> Worker:
         """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
         `clock`: its calls will be timed."""
+        if self._aborted.is_set():
+            raise MachineError("the run was interrupted")
         if not self.alive() and self._ready:
             self._start()  # a submission took the parent with it; its check has already been told so
         self.ready()
@@ -336,7 +342,7 @@ class Warm:
             self.process.kill()
             self.process.wait()
         self.log.close()
-        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.rmtree(self._homes, ignore_errors=True)
 
 
 class Park:
@@ -345,23 +351,23 @@ class Park:
     def __init__(self, *, sandboxed: bool = True) -> None:
         self.sandboxed = sandboxed
         self._parents: dict[str, Warm] = {}
-        self._aborted = False
+        self._aborted = _fork.Event()
         self._lock = threading.Lock()
 
     def warm(self, mode: str) -> Warm:
         with self._lock:
-            if self._aborted:
+            if self._aborted.is_set():
                 raise MachineError("the run was interrupted")
             if mode == "compile" and "gpu" in self._parents:
                 mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
-                self._parents[mode] = Warm(mode, sandboxed=self.sandboxed)
+                self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed)
             return self._parents[mode]
 
     def abort(self) -> None:
         """End every parent and worker at once, so that the threads that wait for them return."""
         with self._lock:
-            self._aborted = True
+            self._aborted.set()
             parents = list(self._parents.values())
         for parent in parents:
             watch.kill_tree(parent.process.pid)

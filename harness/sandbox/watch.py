@@ -46,6 +46,12 @@ def _process(pid: int) -> _Process | None:
     return _Process(pid, rest[0], int(rest[1]), int(rest[2]), int(rest[3]), int(rest[19]))
 
 
+def running(pid: int) -> bool:
+    """Whether a process is there and has not ended; for one that is another process' child."""
+    process = _process(pid)
+    return process is not None and process.state not in "ZX"
+
+
 def _all() -> list[_Process]:
     names = [name for name in os.listdir("/proc") if name.isdigit()]
     return [process for name in names if (process := _process(int(name))) is not None]

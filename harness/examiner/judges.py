@@ -1,0 +1,63 @@
+"""Judges: copies of the examiner's process that run checks side by side.
+
+To draw examples, to pack and unpack tensors and to watch workers is Python, and Python holds one lock: eight checks in
+threads of one process took most of a second core's time to wait for each other. A judge is made by fork, so it has the
+course, the graders and the warm parents at hand; it starts and ends the workers of its checks itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+_work: Callable[..., Any] | None = None  # what a judge does; in its process only
+
+
+class Judges:
+    """`count` processes that answer calls of `work`, a function of arguments that can be pickled.
+
+    Make them while this process has neither touched a GPU nor started threads that a copy would miss; close them with
+    `close`. An interrupt is this process' to handle: the judges end with their work, or with this process.
+    """
+
+    def __init__(self, work: Callable[..., Any], count: int) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work))  # a fork pickles neither
+        with warnings.catch_warnings():
+            # Python warns of a fork beside threads. Those that may run here draw progress or drain pipes, and hold no
+            # lock that a judge takes.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pool.submit(os.getpid).result()  # the first call makes all of them
+
+    def submit(self, *args: Any) -> Future[Any]:
+        """Have `work(*args)` done by a judge that is free."""
+        return self._pool.submit(_do, *args)
+
+    def close(self) -> None:
+        """Drop what has not begun, wait for what has."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int, work: Callable[..., Any]) -> None:
+    import torch
+
+    global _work
+    _work = work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # which ended before it could be tied to
+        os._exit(1)
+    torch.set_num_threads(1)  # the judges fill the cores
+
+
+def _do(*args: Any) -> Any:
+    assert _work is not None
+    return _work(*args)

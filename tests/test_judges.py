@@ -1,0 +1,89 @@
+"""Checks run in forks of the examiner: they answer, they end with it, and what becomes of one is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
+
+import pytest
+
+from harness.examiner.judges import Judges
+from harness.examiner.run import Run
+from harness.sandbox import watch
+from harness.status import Status
+
+
+@pytest.fixture
+def judges():
+    made = []
+
+    def make(work, count):
+        made.append(Judges(work, count))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_judges_are_other_processes_that_have_what_this_one_has(judges):
+    secret = object()  # which cannot be pickled
+
+    def work(number):
+        time.sleep(0.05)
+        return number, id(secret), os.getpid()
+
+    pool = judges(work, 3)
+    found = [future.result() for future in [pool.submit(n) for n in range(9)]]
+    assert [(number, known) for number, known, _ in found] == [(n, id(secret)) for n in range(9)]
+    assert os.getpid() not in {pid for *_, pid in found} and len({pid for *_, pid in found}) == 3
+
+
+def test_an_interrupt_is_not_theirs(judges):
+    assert judges(lambda: os.kill(os.getpid(), signal.SIGINT) or "goes on", 1).submit().result() == "goes on"
+
+
+def test_a_judge_that_is_killed_is_told_of(judges):
+    pool = judges(lambda: os.kill(os.getpid(), signal.SIGKILL), 2)
+    future = pool.submit()
+    with pytest.raises(BrokenProcessPool):
+        future.result(timeout=10)
+
+
+def test_the_check_of_a_judge_that_was_killed_is_the_machines_fault():
+    future: Future[object] = Future()
+    future.set_exception(BrokenProcessPool("gone"))
+    job = SimpleNamespace(exercise=SimpleNamespace(points={"ragged": "2"}))
+    found = Run._outcome(SimpleNamespace(), job, "ragged", future)
+    assert (found.status, found.score) == (Status.ERROR, 0)
+    assert "judge of this check was ended" in found.message
+
+
+MAKER = """
+import os, time
+from harness.examiner.judges import Judges
+def work():
+    time.sleep(0.2)
+    return os.getpid()
+judges = Judges(work, 2)
+futures = [judges.submit() for _ in range(4)]
+print(*{f.result() for f in futures}, flush=True)
+time.sleep(60)
+"""
+
+
+def test_judges_end_with_the_process_that_made_them():
+    with subprocess.Popen([sys.executable, "-c", MAKER], stdout=subprocess.PIPE, text=True) as maker:
+        pids = [int(word) for word in maker.stdout.readline().split()]
+        assert len(pids) == 2 and all(watch.running(pid) for pid in pids)
+        maker.kill()
+    deadline = time.monotonic() + 10
+    while any(watch.running(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(watch.running(pid) for pid in pids)
