@@ -279,6 +279,12 @@ def test_a_library_that_does_the_work_is_refused():
     assert found.message == "refused: a library's kernel computes: at::native::elementwise_kernel, 50% of the GPU's time"
 
 
+def test_one_is_told_when_copies_take_the_time():
+    found = judged(Lab(steady(1.0), kernels=("add_kernel", "direct_copy_kernel_cuda")))
+    assert found.status is Performance.PASSED
+    assert found.message == "your kernels take 50% of the GPU's time, torch's copies and fills the rest"
+
+
 def test_kernels_beside_the_calls_are_refused():
     lab = Lab(steady(1.0))
     lab.elsewhere = [["side_kernel", 1, 1.0]]

@@ -24,7 +24,7 @@ from harness import progress_store, sandbox
 from harness.course import Course, Exercise
 from harness.errors import GradeError, MachineError
 from harness.examiner import check as checking
-from harness.examiner import compiling
+from harness.examiner import compiling, machine
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Park, Worker, WorkerDied
@@ -137,7 +137,7 @@ class Run:
     def __init__(self, course: Course, park: Park, options: Options, progress: Progress) -> None:
         self.course, self.park, self.options, self.progress = course, park, options, progress
         self.levels: set[str] = set()
-        self.lock = DeviceLock(_device_name(options.device)) if options.gpu else None
+        self.lock = DeviceLock(machine.device_name(options.device)) if options.gpu else None
 
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
@@ -193,7 +193,7 @@ class Run:
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
-        _settle(self.options.judges)
+        machine.settle(self.options.judges)
         with self._jobs(submissions) as jobs, contextlib.ExitStack() as stack:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
@@ -202,7 +202,7 @@ class Run:
                 judges = Judges(lambda number, name: self._judge(jobs[number], name, other), self.options.judges)
                 stack.callback(judges.close)
                 if self.options.gpu and self.options.timing:
-                    threading.Thread(target=_wake_gpu, args=(self.options.device,), daemon=True).start()
+                    threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
                 with ThreadPoolExecutor(self.options.aside) as aside:
                     self._schedule(jobs, judges, aside)
             self._time(jobs)
@@ -428,7 +428,7 @@ class Run:
 
         from harness.timing import roofline
 
-        name = f"{torch.cuda.get_device_name(device)}, driver {_driver_version()}"
+        name = f"{torch.cuda.get_device_name(device)}, driver {machine.driver_version()}"
         table = progress_store.read(self.course.root, "roofline", dict)
         peaks = roofline.from_table(table.get(name, {}))
         if peaks is None:
@@ -486,7 +486,7 @@ class Run:
         gpu = driver = None
         if self.options.gpu:
             gpu = torch.cuda.get_device_name(torch.device(self.options.device))
-            driver = _driver_version()
+            driver = machine.driver_version()
         if self.levels:
             level = "none" if "none" in self.levels else min(self.levels)
         else:  # nothing was run; say what would have been used
@@ -495,48 +495,3 @@ class Run:
             "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
             "python": platform.python_version(), "sandbox": level,
         }  # fmt: skip
-
-
-def _settle(workers: int) -> None:
-    """Make this process fit for many checks at a time."""
-    import ctypes
-
-    import torch
-
-    # A thread that has read a few bytes waits for one that compares: .5 ms at the most, not 5.
-    sys.setswitchinterval(5e-4)
-    # The checks of a run fill the cores; threads of torch's own would only get in each other's way.
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
-    # Keep freed memory: the C library gives large blocks back to the kernel at once, and half the time of a comparison
-    # of large tensors went into getting them again, page by page.
-    with contextlib.suppress(AttributeError, OSError):
-        for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of glibc's mallopt
-            ctypes.CDLL(None).mallopt(option, 1 << 30)
-
-
-def _wake_gpu(device: str) -> None:
-    """Give this process its CUDA context, which takes a second, while the checks run; baselines need it."""
-    import torch
-
-    torch.cuda.set_device(torch.device(device))
-    torch.zeros(1, device=device)
-
-
-def _device_name(device: str) -> str:
-    """What every process of the machine calls this GPU: NVML's number, whatever part of them this process sees."""
-    import torch
-
-    number = getattr(torch.cuda, "_get_nvml_device_index", None)
-    with contextlib.suppress(Exception):
-        return f"gpu{number(device)}" if number is not None else device
-    return device
-
-
-def _driver_version() -> str | None:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/driver/nvidia/version").read_text().splitlines():
-            words = line.split()
-            for word in words:
-                if word.count(".") >= 1 and word.replace(".", "").isdigit():
-                    return word
-    return None

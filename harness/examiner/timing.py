@@ -47,6 +47,7 @@ FLUSH_L2 = 4  # times the L2's size written between calls
 SHORT_MS = 0.1  # calls below it are timed by the trace
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
 UNTRACED = "the profiler is not there: short calls are timed by events, and nobody saw whose kernels ran"
+MOST = 0.95  # of a call's time belongs to the submission's own kernels, or one is told
 OF_FREE_MEMORY = 8  # the values of a burst take one part in so many, on either side
 
 
@@ -330,7 +331,9 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
     timed = list(result.cases)
     for number, doubt in doubts.items():
         timed[number] = replace(timed[number], time_ms=doubt.outside, roofline=round(ideal[number] / doubt.outside, 3))
-    missing = ("" if watch.gauge.watching else UNWATCHED, "" if watch.profiler else UNTRACED)
+    own = min((provenance.share(kernels, watch.ours.own) for kernels in watch.kernels.values()), default=1.0)
+    copies = f"your kernels take {own:.0%} of the GPU's time, torch's copies and fills the rest" if own < MOST else ""
+    missing = (copies, "" if watch.gauge.watching else UNWATCHED, "" if watch.profiler else UNTRACED)
     return replace(result, cases=tuple(timed), message="; ".join(n for n in (result.message, *missing) if n))
 
 
