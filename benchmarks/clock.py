@@ -6,6 +6,7 @@
 (a) stability: the same submission timed again and again, each time by a new worker.
 (b) power: additions slowed by a second kernel of known length to just below and just above the threshold.
 (c) the same kernels by `triton.testing.do_bench` (medians) and by a plain mean of 100 events.
+(d) what only moves memory, against a copy of as many bytes beside it.
 
 Writes clock.json and clock.md; with --plot the figures beside the JSON file, for which matplotlib must be there.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SMALL = 2**22  # elements: 48 MiB to move, 12 us on an H200
 KERNELS = (("ch02.vec_add", True), ("ch06.softmax", False), ("ch02.vec_add", False), ("ch07.matmul_tiled", False))
+COPIES = ("ch06.softmax",)  # they read a tensor once and write one like it
 SLOWED = """
 
 @triton.jit
@@ -89,14 +91,34 @@ class Bench:
             job.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL)),)
         return self.run._clocked(job)
 
+    def copy(self, target: str) -> dict:
+        """(d): a copy's time over the reference's, in pairs like any baseline's."""
+        from dataclasses import replace
+
+        from harness.examiner import timing
+        from harness.timing import verdict
+
+        lab = self.lab(target)
+        lab.grader.benchmarks = tuple(replace(c, baseline="clone", run=lambda x: x.clone()) for c in lab.grader.benchmarks)
+        watch = timing.Stopwatch(lab, self.device, self.peaks)
+        found = verdict.interval(watch(0, range(256)), 0.05)
+        lab.drop()
+        ours, theirs = (statistics.median(getattr(pair, side) for pair in watch.pairs[0]) for side in ("ours", "theirs"))
+        return {
+            "target": target, "case": watch.cases[0].name, "time_ms": ours, "copy_ms": theirs, "ratio": found.ratio,
+            "low": found.low, "high": found.high, "of_peak": 1e3 * watch.work[0].bytes / self.peaks.bytes_per_s / ours,
+        }  # fmt: skip
+
     def stability(self, target: str, times: int, small: bool) -> dict:
         """(a): whole verdicts, a new worker each."""
         from harness.examiner import timing
 
         ratios, statuses, seconds = [], Counter(), []
         for _ in range(times):
-            started = time.monotonic()
-            found = timing.judge(self.lab(target, small=small), self.device, None, self.peaks)
+            lab = self.lab(target, small=small)
+            timing.prepare(lab, self.device)
+            started = time.monotonic()  # from here on the GPU would be locked
+            found = timing.judge(lab, self.device, None, self.peaks)
             seconds.append(time.monotonic() - started)
             statuses[str(found.status)] += 1
             if found.ratio is None:
@@ -213,6 +235,15 @@ def table(found: dict) -> list[str]:
     for row in found["power"]:
         size = "12 us" if row["small"] else "190 us"
         lines.append(f"| {size} | {row['true']:.4f} | {words(row['verdicts'])} | {row['wrong']} | {row['spread']:.2%} |")
+    lines += [
+        "", "## Against a copy of as many bytes", "",
+        "| exercise | case | ms | copy, ms | of the copy's bandwidth | of the device's |",
+        "| --- | --- | ---: | ---: | --- | ---: |",
+    ]  # fmt: skip
+    for row in found["copies"]:
+        interval = f"{row['ratio']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+        times = f"{row['time_ms']:.4f} | {row['copy_ms']:.4f}"
+        lines.append(f"| {row['target']} | {row['case']} | {times} | {interval} | {row['of_peak']:.3f} |")
     return [*lines, ""]
 
 
@@ -269,25 +300,27 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     found = {
         "gpu": torch.cuda.get_device_name(options.device), "torch": torch.__version__, "triton": triton.__version__,
-        "stability": [], "power": [],
+        "stability": [], "power": [], "copies": [],
     }  # fmt: skip
 
-    def keep() -> None:
+    def keep(row: dict) -> None:
         (options.out / "clock.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         (options.out / "clock.md").write_text("\n".join(table(found)), "utf-8")
-        print(table(found)[-2], flush=True)
+        print({name: value for name, value in row.items() if name not in ("ratios", "others")}, flush=True)
 
     with Park() as park:
         bench = Bench(park, options.device)
+        for target in COPIES:
+            found["copies"].append(bench.copy(target))
+            keep(found["copies"][-1])
         for small, factors in ((False, (0.99, 1.01)), (True, (0.97, 1.03))):
             for row in bench.power(options.power, small, factors):
                 found["power"].append(row)
-                keep()
+                keep(row)
         for target, small in KERNELS:
             one = bench.stability(target, options.stability, small)
             found["stability"].append({**one, "others": bench.others(target, options.stability, small)})
-            keep()
-            print(table(found)[9 + len(found["stability"])], flush=True)
+            keep(one)
 
 
 if __name__ == "__main__":
