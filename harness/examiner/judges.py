@@ -8,6 +8,7 @@ course, the graders and the warm parents at hand; it starts and ends the workers
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -29,6 +30,8 @@ class Judges:
     """
 
     def __init__(self, work: Callable[..., Any], count: int) -> None:
+        import harness.wire  # noqa: F401  (once, and not in each of them)
+
         context = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work))  # a fork pickles neither
         with warnings.catch_warnings():
@@ -56,6 +59,7 @@ def _begin(parent: int, work: Callable[..., Any]) -> None:
     if os.getppid() != parent:  # which ended before it could be tied to
         os._exit(1)
     torch.set_num_threads(1)  # the judges fill the cores
+    gc.freeze()  # what was there before the fork stays: to look through it again and again would copy its pages
 
 
 def _do(*args: Any) -> Any:
