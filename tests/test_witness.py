@@ -70,13 +70,13 @@ def test_a_clock_that_was_set_back_is_seen(monkeypatch, call_ms):
 
 
 def test_a_host_that_is_late_now_and_then_is_no_offence(monkeypatch):
-    """Once the spin's length is settled, launches take three times as long in every second burst."""
+    """Once the spin's length is settled, launches take longer than calls in every second burst."""
     device = Device(monkeypatch, 0.111, launch_ms=0.04)
     burst, turns = device.burst, itertools.count()
 
     def late(spin_ms):
         turn = next(turns)
-        device.launch_ms = 0.12 if turn and turn % 2 == 0 else 0.04
+        device.launch_ms = 0.4 if turn > 2 and turn % 2 else 0.04  # as it comes: in all longer bursts
         return burst(spin_ms)
 
     device.burst = late

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
-import sys
 from pathlib import Path
 
 import torch
 
 
-def settle(workers: int) -> None:
-    """Make this process fit for many checks at a time."""
-    # A thread that has read a few bytes waits for one that compares: .5 ms at the most, not 5.
-    sys.setswitchinterval(5e-4)
+def settle() -> None:
+    """Make this process, and the judges that are forked from it, fit for many checks at a time."""
     # The checks of a run fill the cores; threads of torch's own would only get in each other's way.
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
+    torch.set_num_threads(1)
     # Keep freed memory: the C library gives large blocks back to the kernel at once, and half the time of a comparison
     # of large tensors went into getting them again, page by page.
     with contextlib.suppress(AttributeError, OSError):

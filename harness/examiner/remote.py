@@ -14,7 +14,8 @@ import torch
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.timing.trace import Kernel
 
-POLL_S = 1.0
+# While somebody looks at what the worker holds, an answer waits, and its time may be being taken.
+TIMED_POLL_S = 1.0
 
 
 class Remote:
@@ -26,8 +27,7 @@ class Remote:
         self._samples = 0  # since the trace began
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
-        # Nobody looks at the worker's memory while it is timed: that would delay the answer whose time is taken.
-        reply = self._lab.ask({"op": operation, **request}, self._lab.exercise.limits.call_s, poll_s=POLL_S)
+        reply = self._lab.ask({"op": operation, **request}, self._lab.exercise.limits.call_s, TIMED_POLL_S)
         raise_reply(reply)
         return reply
 

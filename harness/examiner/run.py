@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import os
 import shutil
@@ -35,6 +34,7 @@ from harness.submission import Submission
 from harness.timing.lock import DeviceLock
 
 TICK_S = 0.2  # between two looks at which checks run by now
+_Judged = tuple[CheckResult, set[str]]  # of a check, and the sandboxes that its process has seen
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
 
 
@@ -157,15 +157,16 @@ class Run:
             raise
         return worker
 
-    def _check(self, job: _Job, check: Check, other: str | None) -> CheckResult:
+    def _check(self, job: _Job, name: str, other: str | None) -> CheckResult:
         exercise, options = job.exercise, self.options
+        (check,) = (c for c in job.checks if c.name == name)
         # One check runs on a device that is not the current one, where the machine has two.
-        device = other if check.name == REPEATED else None
+        device = other if name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
         setting = checking.Setting(options.seed, self._examples, options.gpu, options.replay(exercise.id))
         try:
             with self._sharing():
-                return checking.run(lab, check, _points(exercise, check.name), setting, "")
+                return checking.run(lab, check, _points(exercise, name), setting, "")
         finally:
             lab.drop()
 
@@ -181,19 +182,9 @@ class Run:
         replay = self.options.replay(job.exercise.id)
         return compiling.run(self.park, job.submission, job.grader, _points(job.exercise, compiling.CHECK), replay)
 
-    def _guarded(self, job: _Job, name: str, work: Callable[[], CheckResult]) -> CheckResult:
-        """A fault of the harness costs the check, not the run, and is never the student's."""
-        try:
-            return work()
-        except GradeError as error:
-            return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=str(error))
-        except Exception:
-            text = traceback.format_exc(limit=-6)
-            return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=f"the harness failed:\n{text}")
-
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
-        machine.settle(self.options.judges)
+        machine.settle()
         with self._jobs(submissions) as jobs, contextlib.ExitStack() as stack:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
@@ -230,12 +221,11 @@ class Run:
 
     def _schedule(self, jobs: list[_Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
-        running: dict[Future[Any], tuple[_Job, str]] = {}
+        running: dict[Future[_Judged], tuple[_Job, str]] = {}
         for job in jobs:
             if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
                 job.started.add(compiling.CHECK)
-                future = aside.submit(self._guarded, job, compiling.CHECK, functools.partial(self._compile, job))
-                running[future] = (job, compiling.CHECK)
+                running[aside.submit(self._judge, job, compiling.CHECK)] = (job, compiling.CHECK)
 
         def submit(job: _Job, check: Check) -> None:
             job.started.add(check.name)
@@ -246,7 +236,7 @@ class Run:
         else:
             for job in jobs:
                 self._start_ready(job, submit)
-        shown: set[Future[Any]] = set()
+        shown: set[Future[_Judged]] = set()
         try:
             while running:
                 finished, _ = wait(running, timeout=TICK_S, return_when=FIRST_COMPLETED)
@@ -267,24 +257,27 @@ class Run:
             self.park.abort()
             raise
 
-    def _outcome(self, job: _Job, name: str, future: Future[Any]) -> CheckResult:
+    def _outcome(self, job: _Job, name: str, future: Future[_Judged]) -> CheckResult:
         """What a judge, or a thread of this process, has found."""
         try:
-            result = future.result()
+            result, levels = future.result()
         except BrokenExecutor:
             message = "the judge of this check was ended: was the machine short of memory?"
             return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=message)
-        if isinstance(result, CheckResult):
-            return result
-        found, levels = result
         self.levels |= levels
-        return found  # type: ignore[no-any-return]
+        return result
 
-    def _judge(self, job: _Job, name: str, other: str | None) -> tuple[CheckResult, set[str]]:
-        """In a judge: a check's result, and the sandboxes that its workers had."""
-        self.levels = set()
-        (check,) = (c for c in job.checks if c.name == name)
-        return self._guarded(job, name, lambda: self._check(job, check, other)), self.levels
+    def _judge(self, job: _Job, name: str, other: str | None = None) -> _Judged:
+        """A check's result, and the sandboxes that workers had in this process. A fault of the harness costs the check,
+        not the run, and is never the student's. `other`: a device that is not the current one."""
+        try:
+            result = self._compile(job) if name == compiling.CHECK else self._check(job, name, other)
+        except GradeError as error:
+            result = CheckResult(name, Status.ERROR, _points(job.exercise, name), message=str(error))
+        except Exception:
+            message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
+            result = CheckResult(name, Status.ERROR, _points(job.exercise, name), message=message)
+        return result, set(self.levels)
 
     def _skip_untouched(self, jobs: list[_Job]) -> None:
         """An exercise that is missing or untouched has nothing to run."""
@@ -313,7 +306,7 @@ class Run:
         """What needs nothing that is still to come, or is void by now."""
         wanted = self._wanted(job)
         for check in job.checks:
-            if check.name not in wanted or check.name in job.done or check.name in job.started:
+            if check.name not in wanted or check.name in job.started:
                 continue
             void = self._void(job, check)
             if void is not None:
@@ -330,8 +323,11 @@ class Run:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: what a failed need makes
         void is struck out afterwards. First what others need, so that tuning can begin; then the longest, which have the
         most parts (shapes, dtypes, layouts to compile for), those of the later exercises before those of the earlier."""
-        checks = [(job, check) for job in reversed(jobs) for check in job.checks if check.name in self._wanted(job)]
-        for job, check in sorted(checks, key=lambda pair: (pair[1].name not in _needed(pair[0]), -len(pair[1].parts))):
+        ranked = []
+        for job in reversed(jobs):
+            wanted, needed = self._wanted(job), _needed(job)
+            ranked += [((c.name not in needed, -len(c.parts)), job, c) for c in job.checks if c.name in wanted]
+        for _, job, check in sorted(ranked, key=lambda entry: entry[0]):
             submit(job, check)
 
     def _void(self, job: _Job, check: Check) -> CheckResult | None:

@@ -333,8 +333,8 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
         timed[number] = replace(timed[number], time_ms=doubt.outside, roofline=round(ideal[number] / doubt.outside, 3))
     own = min((provenance.share(kernels, watch.ours.own) for kernels in watch.kernels.values()), default=1.0)
     copies = f"your kernels take {own:.0%} of the GPU's time, torch's copies and fills the rest" if own < MOST else ""
-    missing = (copies, "" if watch.gauge.watching else UNWATCHED, "" if watch.profiler else UNTRACED)
-    return replace(result, cases=tuple(timed), message="; ".join(n for n in (result.message, *missing) if n))
+    notes = (result.message, copies, "" if watch.gauge.watching else UNWATCHED, "" if watch.profiler else UNTRACED)
+    return replace(result, cases=tuple(timed), message="; ".join(filter(None, notes)))
 
 
 def doubted(found: verdict.Verdict, doubts: dict[int, Doubt], threshold: float) -> verdict.Verdict:

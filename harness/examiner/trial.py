@@ -14,7 +14,7 @@ import torch
 
 from harness.course import Exercise
 from harness.examiner import compare, diagnose
-from harness.examiner.warm import Worker, WorkerDied
+from harness.examiner.warm import POLL_S, Worker, WorkerDied
 from harness.grading.domain import CONTIGUOUS, Drawn, Focus, Tensor, lay, layout_name
 from harness.grading.grader import Grader, TensorGrader
 from harness.status import Status
@@ -43,13 +43,13 @@ class Lab:
     margin: float = 0.0
     calls: int = 0
 
-    def ask(self, request: dict[str, Any], limit_s: float, **how: float) -> dict[str, Any]:
-        """The worker's answer, of a new worker where there is none; `how` as `Worker.ask` takes it. Raises `Wrong`."""
+    def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
+        """`Worker.ask`, of a new worker where there is none. Raises `Wrong` when it ends."""
         if self.worker is None or self.worker.dead:
             self.worker = self.start()
         self.calls += 1
         try:
-            reply = self.worker.ask(request, limit_s, **how)
+            reply = self.worker.ask(request, limit_s, poll_s)
         except WorkerDied as died:
             self.drop()
             raise Wrong(died.message, status=died.status, cause=_death(died.status)) from None

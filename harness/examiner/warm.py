@@ -91,7 +91,7 @@ class Worker:
     def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds.
 
-        `poll_s`: between two looks at what the worker holds. While one looks, an answer waits.
+        `poll_s`: between two looks at what the worker holds, which take so long that an answer may have to wait.
         """
         from harness import wire  # torch: imported here so that the parents start before it is
 

@@ -34,6 +34,10 @@ class _Process:
     session: int
     started: int
 
+    @property
+    def ended(self) -> bool:
+        return self.state in "ZX"
+
 
 def _process(pid: int) -> _Process | None:
     try:
@@ -49,7 +53,7 @@ def _process(pid: int) -> _Process | None:
 def running(pid: int) -> bool:
     """Whether a process is there and has not ended; for one that is another process' child."""
     process = _process(pid)
-    return process is not None and process.state not in "ZX"
+    return process is not None and not process.ended
 
 
 def _all() -> list[_Process]:
@@ -248,7 +252,7 @@ def _signal(process: _Process, number: int) -> None:
 
 def _ended(process: _Process) -> bool:
     now = _process(process.pid)
-    return now is None or now.started != process.started or now.state in "ZX"
+    return now is None or now.started != process.started or now.ended
 
 
 def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
@@ -261,7 +265,7 @@ def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
     targets: dict[int, _Process] = {}
     closed = False
     for _ in range(_FREEZE_ROUNDS):
-        new = [p for p in _tree(pid) if p.pid not in targets and p.pid not in mine and p.state not in "ZX"]
+        new = [p for p in _tree(pid) if p.pid not in targets and p.pid not in mine and not p.ended]
         if not new:
             closed = True
             break
@@ -273,7 +277,7 @@ def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while True:
         # Once all that was found is stopped and nothing more was found, nothing is left that could start another.
-        late = [] if closed else [p for p in _tree(pid) if p.pid not in mine and p.state not in "ZX"]
+        late = [] if closed else [p for p in _tree(pid) if p.pid not in mine and not p.ended]
         alive = [p for p in targets.values() if not _ended(p)]
         if not late and not alive:
             return True
