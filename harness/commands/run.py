@@ -74,9 +74,10 @@ def command(
     submissions = submission.find(course, exercises, source)
     _known_checks(exercises, only)
 
+    from harness.examiner.kernel_store import KernelStore
     from harness.examiner.warm import Park
 
-    with Park(sandboxed=not unsandboxed) as own:
+    with Park(sandboxed=not unsandboxed, store=KernelStore(course.root / progress_store.FOLDER / "kernels")) as own:
         kept = park if isinstance(park, Park) else own
         # The parents warm up side by side, and while this process imports torch itself.
         gpu = device != "cpu" and Path("/dev/nvidiactl").exists()

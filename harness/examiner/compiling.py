@@ -59,7 +59,8 @@ def ask(
     """Compile for one target in a worker of its own; the worker's answer. Raises `Wrong` when the submission fails."""
     exercise = submission.exercise
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
-        worker = park.warm("compile").worker(Path(scratch), exercise.limits, "cpu")
+        warm, origin = park.warm("compile"), f"{submission.fingerprint} {target}"
+        worker = warm.worker(Path(scratch), exercise.limits, "cpu", origin=origin)
         try:
             raise_reply(worker.ask({"op": "aim", "target": target}, COMPILE_S))
             raise_reply(worker.ask(submission.load_request, exercise.limits.import_s))
@@ -68,6 +69,7 @@ def ask(
             raise Wrong(died.message, status=died.status) from None
         finally:
             worker.close()
+        warm.keep(Path(scratch), "cpu", origin)
     raise_reply(reply)
     return reply
 

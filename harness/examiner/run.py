@@ -145,7 +145,9 @@ class Run:
     def start_worker(self, job: _Job, device: str | None = None, *, clock: bool = False) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
         exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
-        worker = self.park.warm(mode).worker(job.scratch, exercise.limits, device or self.options.device, clock=clock)
+        worker = self.park.warm(mode).worker(
+            job.scratch, exercise.limits, device or self.options.device, clock=clock, origin=job.submission.fingerprint
+        )
         self.levels.add(worker.level)
         try:
             raise_reply(worker.ask(job.submission.load_request, exercise.limits.import_s))
@@ -197,6 +199,7 @@ class Run:
                 with ThreadPoolExecutor(self.options.aside) as aside:
                     self._schedule(jobs, judges, aside)
             self._time(jobs)
+            self._keep_kernels(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
             course=self.course.name, target=target, evidence=self._evidence(), seed=self.options.seed,
@@ -374,6 +377,13 @@ class Run:
             for job in jobs:
                 if job.lab is not None:
                     job.lab.drop()
+
+    def _keep_kernels(self, jobs: list[_Job]) -> None:
+        """What was compiled for this GPU, for the next run of the same work; every worker has ended."""
+        if self.options.gpu:
+            for job in jobs:
+                if job.started:
+                    self.park.warm("gpu").keep(job.scratch, self.options.device, job.submission.fingerprint)
 
     def _clocked(self, job: _Job) -> Lab:
         return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))

@@ -6,8 +6,9 @@ inputs unchanged, new plain outputs, two runs bit-equal, a kernel of the submiss
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from harness.grading.domain import CONTIGUOUS, Drawn, Focus, Tensor, lay, layout
 from harness.grading.grader import Grader, TensorGrader
 from harness.status import Status
 
+CONFIGURATIONS = 24  # of one autotuner that are run on one and the same example; every example has the turn of one of them
 REPEATS = 40  # calls in one worker on changed values: more than any small counter
 
 
@@ -42,6 +44,7 @@ class Lab:
     worker: Worker | None = None
     margin: float = 0.0
     calls: int = 0
+    tuned: set[str] = field(default_factory=set)  # kernels of which every configuration was held
 
     def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
         """`Worker.ask`, of a new worker where there is none. Raises `Wrong` when it ends."""
@@ -104,6 +107,8 @@ class Trial:
     def __init__(self, lab: Lab, draw: Callable[[Any], Any], part: str) -> None:
         self.lab, self._draw, self.part = lab, draw, part
         self.drawn: Drawn | None = None
+        self.turn: int | None = None  # of the configurations of an autotuner; one example has one
+        self.tuned: list[tuple[str, int, str]] = []  # in the last call: kernel, configurations to choose from, the one chosen
 
     # -- drawing ------------------------------------------------------------------------------------------------
 
@@ -128,14 +133,17 @@ class Trial:
         """Call the exercise's function (or `target`: another function's name, a handle) and return the whole answer:
         `value`, `facts` of each tensor in it, `evidence`. Raises `Wrong` when the call fails."""
         lab = self.lab
+        if self.turn is None:
+            self.turn = _turn(self.drawn)
         request = {
-            "op": "call", "target": target, "attribute": attribute, "args": list(args),
+            "op": "call", "target": target, "attribute": attribute, "args": list(args), "turn": self.turn,
             "names": names or [f"argument {i + 1}" for i in range(len(args))], "poison": poison, "slot": slot, "fence": fence,
             "grad": list(grad), "readable": [*lab.grader.readable, *_readable(lab.grader)], "in_place": list(lab.grader.in_place),
             "moves": lab.grader.moves, "kernels": lab.grader.kernels, "overflow": lab.grader.overflow,
         }  # fmt: skip
         reply = lab.ask(request, limit_s or lab.exercise.limits.call_s)
         raise_reply(reply)
+        self.tuned = [(str(kernel), int(count), str(config)) for kernel, count, config in reply["evidence"]["tuned"]]
         return reply
 
     def value(self, *args: Any, **options: Any) -> Any:
@@ -239,6 +247,17 @@ class Trial:
                 "two runs on the same input differ",
                 "memory that was never written, a race, or state kept between calls",
             )
+        self._hold_configurations(drawn)
+
+    def _hold_configurations(self, drawn: Drawn) -> None:
+        """The same example with each of the other configurations that an autotuner may choose, once a check."""
+        new = {kernel: count for kernel, count, _ in self.tuned if kernel not in self.lab.tuned}
+        first = self.turn or 0
+        for step in range(1, min(CONFIGURATIONS, max(new.values(), default=0))):
+            self.turn = first + step
+            self.judge(self.run(*drawn.values(), names=drawn.names()), drawn)
+        self.turn = first
+        self.lab.tuned |= new.keys()
 
     def hold_repeatedly(self, drawn: Drawn) -> None:
         """Call many times in one worker: the same storage with other values, a single other element, new storage."""
@@ -326,6 +345,11 @@ class Trial:
         """Fail the example with `message` unless `condition`; `facts` go into the counterexample."""
         if not condition:
             raise Wrong(message, cause=cause, **facts)
+
+
+def _turn(drawn: Drawn | None) -> int:
+    """A number that follows from the example, so that it is the same when the example is run again."""
+    return 0 if drawn is None else zlib.crc32(repr(sorted(drawn.dims.items(), key=str)).encode())
 
 
 def _readable(grader: Grader) -> list[str]:

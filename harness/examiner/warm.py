@@ -25,6 +25,7 @@ from typing import Any
 from harness import sandbox
 from harness.course import Limits
 from harness.errors import MachineError
+from harness.examiner.kernel_store import KernelStore
 from harness.sandbox import watch
 from harness.status import Status
 
@@ -199,8 +200,8 @@ class Worker:
 class Warm:
     """A warm parent of one mode: `interpret`, `gpu` or `compile`. Starts at once, is waited for when first needed."""
 
-    def __init__(self, mode: str, aborted: Event, *, sandboxed: bool = True) -> None:
-        self.mode, self.sandboxed, self._aborted = mode, sandboxed, aborted
+    def __init__(self, mode: str, aborted: Event, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
+        self.mode, self.sandboxed, self._aborted, self._store = mode, sandboxed, aborted, store
         self.facts: dict[str, Any] = {}
         self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
         self._homes = Path(tempfile.mkdtemp(prefix="grade-"))
@@ -268,9 +269,9 @@ class Warm:
                     )
         return self.facts
 
-    def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False) -> Worker:
+    def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False, origin: str = "") -> Worker:
         """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
-        `clock`: its calls will be timed."""
+        `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have been kept (`keep`)."""
         if self._aborted.is_set():
             raise MachineError("the run was interrupted")
         if not self.alive() and self._ready:
@@ -279,9 +280,9 @@ class Warm:
         ours, theirs = socket.socketpair()
         read_output, write_output = os.pipe()
         read_status, write_status = os.pipe()
-        mode = "compile" if self.mode == "gpu" and device == "cpu" else self.mode
+        mode = self._mode(device)
         gpu = mode == "gpu"
-        environment = {"TRITON_CACHE_DIR": str(self._cache(scratch, mode)), "TMPDIR": str(scratch), "HOME": str(scratch)}
+        environment = {"TRITON_CACHE_DIR": str(self._cache(scratch, mode, origin)), "TMPDIR": str(scratch), "HOME": str(scratch)}
         if not gpu:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         request = {
@@ -325,14 +326,30 @@ class Warm:
         worker.level = hello["sandbox"]
         return worker
 
-    def _cache(self, scratch: Path, mode: str) -> Path:
-        """Triton's cache for the workers in `scratch`: their own, begun as a copy of what the parent has built."""
+    def _mode(self, device: str) -> str:
+        return "compile" if self.mode == "gpu" and device == "cpu" else self.mode
+
+    def _cache(self, scratch: Path, mode: str, origin: str) -> Path:
+        """Triton's cache for the workers in `scratch`: their own, begun as a copy of what was kept from the last run of
+        the same submission, and of what the parent has built."""
         cache = scratch / f"cache-{mode}"
         with self._lock:
-            if not cache.exists() and mode == "gpu":
-                shutil.copytree(self.facts["seed"], cache)
-        cache.mkdir(parents=True, exist_ok=True)
+            if not cache.exists():
+                if self._store is not None and origin and mode != "interpret":
+                    self._store.take(self._kept_as(mode, origin), cache)
+                if mode == "gpu":
+                    shutil.copytree(self.facts["seed"], cache, dirs_exist_ok=True)
+                cache.mkdir(exist_ok=True)
         return cache
+
+    def keep(self, scratch: Path, device: str, origin: str) -> None:
+        """Keep what the workers in `scratch`, which have all ended, have compiled of `origin`."""
+        mode = self._mode(device)
+        if self._store is not None and mode != "interpret" and (scratch / f"cache-{mode}").is_dir():
+            self._store.keep(self._kept_as(mode, origin), scratch / f"cache-{mode}")
+
+    def _kept_as(self, mode: str, origin: str) -> str:
+        return KernelStore.name(origin, mode, self.facts["torch"], self.facts["triton"], sys.version)
 
     def close(self) -> None:
         self.control.close()
@@ -348,8 +365,9 @@ class Warm:
 class Park:
     """The warm parents of one run, started when first asked for; closes them all."""
 
-    def __init__(self, *, sandboxed: bool = True) -> None:
-        self.sandboxed = sandboxed
+    def __init__(self, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
+        """`store`: where compiled kernels are kept from run to run; None keeps none."""
+        self.sandboxed, self._store = sandboxed, store
         self._parents: dict[str, Warm] = {}
         self._aborted = _fork.Event()
         self._lock = threading.Lock()
@@ -361,7 +379,7 @@ class Park:
             if mode == "compile" and "gpu" in self._parents:
                 mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
-                self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed)
+                self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed, store=self._store)
             return self._parents[mode]
 
     def abort(self) -> None:

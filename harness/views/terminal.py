@@ -97,6 +97,8 @@ def _failure(check: CheckResult) -> RenderableType:
     example = check.counterexample
     for name, value in (example.get("arguments") or {}).items():
         lines.append(Text(f"  {name} = {value}"))
+    for choice in example.get("configurations") or []:
+        lines.append(Text(f"  the autotuner may choose: {choice}"))
     for row in example.get("map") or []:
         lines.append(Text(f"    {row}", style="dim"))
     if check.hint:

@@ -20,7 +20,7 @@ import torch
 
 from harness import sandbox, wire
 from harness.timing import clock, trace
-from harness.worker import evidence, timed
+from harness.worker import evidence, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
@@ -117,7 +117,12 @@ class Worker:
         ) as seen:
             if book is not None:
                 seen.allocated = _Watched(book)
-            with self._interpreting(book, overflow=request["overflow"]), evidence.hidden(), ruled(seen):
+            with (
+                self._interpreting(book, overflow=request["overflow"]),
+                tuning.in_turn(request["turn"]) as choices,
+                evidence.hidden(),
+                ruled(seen),
+            ):
                 value = target(*args)
                 self._synchronize()
         report = self._report(seen, placed, guards, originals, set(request["in_place"]))
@@ -128,6 +133,7 @@ class Worker:
         report["stale"] = self._stale(outputs)
         if request["in_place"]:
             reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
+        report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
         return {**reply, "evidence": report}
 
     def drive(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -434,6 +440,8 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     channel = Channel(sock)
     worker = Worker(request, channel)
     evidence.install(str(worker.folder) + os.sep)
+    if worker.mode != "compile":
+        tuning.install()
     if worker.device.type == "cuda":
         from harness.worker import cuda_vmm
 
