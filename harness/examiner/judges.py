@@ -32,6 +32,14 @@ class Judges:
     def __init__(self, work: Callable[..., Any], count: int) -> None:
         context = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work))  # a fork pickles neither
+        # An interrupt between two forks would leave children that nobody ends, and that the exit waits for.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._begin_all()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _begin_all(self) -> None:
         with warnings.catch_warnings():
             # Python warns of a fork beside threads. Those that may run here draw progress or drain pipes, and hold no
             # lock that a judge takes.

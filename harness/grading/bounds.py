@@ -2,7 +2,7 @@
 
 An output element may differ from the float64 oracle by at most
 
-    c_out * u_out * |oracle|  +  u_acc * f(K) * magnitude  +  the smallest subnormal of the output's dtype
+    c_out * u_out * |oracle|  +  u_acc * f(K) * magnitude  +  what is lost to underflow
 
 `u` is the unit roundoff of a format (half the distance from 1 to the next number), `magnitude` the same operator on
 absolute values, K the length of the sums. f(K) = lambda * sqrt(K) is the probabilistic bound of N. J. Higham and
@@ -51,6 +51,12 @@ def _smallest(dtype: torch.dtype) -> float:
     return float(info.smallest_normal) * float(info.eps)
 
 
+def _underflow(operations: float, acc: torch.dtype, dtype: torch.dtype) -> float:
+    """What products and quotients in `acc`, and the rounding to `dtype`, lose where they underflow: half a subnormal
+    each, whatever their size. Sums lose nothing there."""
+    return operations * _smallest(acc) / 2 + _smallest(dtype)
+
+
 def rounding(ulps: float = 1.0) -> Bound:
     """The result of one operation computed exactly and rounded once: `ulps` half-spacings of the output."""
 
@@ -66,7 +72,7 @@ def pointwise(operations: float, acc: torch.dtype = torch.float32) -> Bound:
 
     def tolerance(grader: Any, drawn: Any, expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         magnitude: torch.Tensor = grader.magnitude(**drawn.args)
-        return 2 * roundoff(dtype) * expected.abs() + operations * roundoff(acc) * magnitude + _smallest(dtype)
+        return 2 * roundoff(dtype) * expected.abs() + operations * roundoff(acc) * magnitude + _underflow(operations, acc, dtype)
 
     return Bound("tolerance", tolerance)
 
@@ -80,6 +86,7 @@ def summation(over: str, acc: torch.dtype = torch.float32, operations: float = 0
         k = math.prod(size) if isinstance(size, tuple) else size
         factor = LAMBDA * math.sqrt(max(1, k)) + operations
         magnitude: torch.Tensor = grader.magnitude(**drawn.args)
-        return 2 * roundoff(dtype) * expected.abs() + roundoff(acc) * factor * magnitude + _smallest(dtype)
+        lost = _underflow(k * operations, acc, dtype)
+        return 2 * roundoff(dtype) * expected.abs() + roundoff(acc) * factor * magnitude + lost
 
     return Bound("tolerance", tolerance)
