@@ -125,12 +125,11 @@ class Worker:
             ):
                 value = target(*args)
                 self._synchronize()
-        report = self._report(seen, placed, guards, originals, set(request["in_place"]))
-        described: dict[str, Any] = {}
-        reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
         leaves = [v for v in _leaves(value) if type(v) is torch.Tensor]
         outputs = [v for v in leaves if v.layout == torch.strided and v.device.type == self.device.type]
-        report["stale"] = self._stale(outputs)
+        report = self._report(seen, placed, guards, originals, set(request["in_place"]), outputs)
+        described: dict[str, Any] = {}
+        reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
         if request["in_place"]:
             reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
         report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
@@ -242,7 +241,9 @@ class Worker:
         guards: list[Any],
         originals: list[torch.Tensor],
         in_place: set[str],
+        outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
+        """What the memory of a call looks like after it, with one wait for the device."""
         zones = [*guards, *seen.allocated]
         # Each storage once, by the name of its first tensor: the order in which `originals` holds them.
         storages: dict[int, tuple[str, Any]] = {}
@@ -254,20 +255,21 @@ class Worker:
                 names.append(name)
                 now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
                 differences.append((now != original).any())
-        flags = _flags([*(z.touched() for z in zones), *differences])
+        earlier = [(_plain_bytes(old) != copy).any() for old, copy in self.previous]
+        flags = iter(_flags([*(z.touched() for z in zones), *differences, *earlier]))
         damage = [z.damage() for z, hit in zip(zones, flags, strict=False) if hit]
-        changed = [n for n, hit in zip(names, flags[len(zones) :], strict=True) if hit]
+        changed = [n for n, hit in zip(names, flags, strict=False) if hit]
         return {
             "launches": seen.launches, "kernels": sorted(seen.kernels), "refused": list(seen.refused),
-            "damage": damage, "changed": changed,
+            "damage": damage, "changed": changed, "stale": self._stale(outputs, any(flags)),
         }  # fmt: skip
 
-    def _stale(self, outputs: list[torch.Tensor]) -> str | None:
-        """What is wrong with the memory of this call's outputs in the light of the calls before."""
+    def _stale(self, outputs: list[torch.Tensor], changed: bool) -> str | None:
+        """What is wrong with the memory of this call's outputs in the light of the calls before, whose have `changed`."""
         message = None
         if any(_overlap(old, new) for old, _ in self.previous for new in outputs):
             message = "an output lies in the memory of an earlier call's output"
-        elif any(_flags([(_plain_bytes(old) != copy).any() for old, copy in self.previous])):
+        elif changed:
             message = "an earlier call's output has changed"
         fresh = [(t, _plain_bytes(t)) for t in outputs if t.numel()]
         self.previous = [*self.previous, *fresh][-_KEPT_OUTPUTS:]
