@@ -23,8 +23,8 @@ from harness.status import Status
 def judges():
     made = []
 
-    def make(work, count):
-        made.append(Judges(work, count))
+    def make(work, count, last=int):
+        made.append(Judges(work, count, last))
         return made[-1]
 
     yield make
@@ -49,6 +49,13 @@ def test_an_interrupt_is_not_theirs(judges):
     assert judges(lambda: os.kill(os.getpid(), signal.SIGINT) or "goes on", 1).submit().result() == "goes on"
 
 
+def test_a_judge_that_ends_does_its_last_first(judges, tmp_path):
+    pool = judges(os.getpid, 2, lambda: (tmp_path / str(os.getpid())).touch())
+    pids = {pool.submit().result() for _ in range(8)}
+    pool.close()
+    assert {str(pid) for pid in pids} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_a_judge_that_is_killed_is_told_of(judges):
     pool = judges(lambda: os.kill(os.getpid(), signal.SIGKILL), 2)
     future = pool.submit()
@@ -71,7 +78,7 @@ from harness.examiner.judges import Judges
 def work():
     time.sleep(0.2)
     return os.getpid()
-judges = Judges(work, 2)
+judges = Judges(work, 2, int)
 futures = [judges.submit() for _ in range(4)]
 print(*{f.result() for f in futures}, flush=True)
 time.sleep(60)

@@ -14,9 +14,11 @@ import signal
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.util import Finalize
 from typing import Any
 
 import harness.wire  # noqa: F401  (once, and not in each judge)
+from harness import interrupt
 from harness.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 _work: Callable[..., Any] | None = None  # what a judge does; in its process only
@@ -29,18 +31,11 @@ class Judges:
     `close`. An interrupt is this process' to handle: the judges end with their work, or with this process.
     """
 
-    def __init__(self, work: Callable[..., Any], count: int) -> None:
+    def __init__(self, work: Callable[..., Any], count: int, last: Callable[[], None]) -> None:
+        """`last`: what each judge does before it ends."""
         context = multiprocessing.get_context("fork")
-        self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work))  # a fork pickles neither
-        # An interrupt between two forks would leave children that nobody ends, and that the exit waits for.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._begin_all()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _begin_all(self) -> None:
-        with warnings.catch_warnings():
+        self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work, last))  # a fork pickles nothing
+        with interrupt.deferred(), warnings.catch_warnings():
             # Python warns of a fork beside threads. Those that may run here draw progress or drain pipes, and hold no
             # lock that a judge takes.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -55,9 +50,10 @@ class Judges:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _begin(parent: int, work: Callable[..., Any]) -> None:
+def _begin(parent: int, work: Callable[..., Any], last: Callable[[], None]) -> None:
     global _work
     _work = work
+    Finalize(None, last, exitpriority=0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # which ended before it could be tied to

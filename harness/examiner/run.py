@@ -26,7 +26,7 @@ from harness.examiner import check as checking
 from harness.examiner import compiling, machine
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
-from harness.examiner.warm import Park, Worker, WorkerDied
+from harness.examiner.warm import Park, Worker, WorkerDied, wait_for_closed
 from harness.grading.grader import REPEATED, Check, Grader
 from harness.record import CheckResult, ExerciseResult, PerformanceResult, Record
 from harness.status import Performance, Status
@@ -190,14 +190,26 @@ class Run:
         with self._jobs(submissions) as jobs, contextlib.ExitStack() as stack:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
-                self.park.warm("gpu" if self.options.gpu else "interpret").ready()
-                other = self._other_device()
-                judges = Judges(lambda number, name: self._judge(jobs[number], name, other), self.options.judges)
+                warm, other = self.park.warm("gpu" if self.options.gpu else "interpret"), self._other_device()
+
+                def work(number: int, name: str, facts: dict[str, Any]) -> _Judged:
+                    warm.told(facts)
+                    return self._judge(jobs[number], name, other)
+
+                # While the warm parent is still warming up: judges must be there before this process touches the GPU.
+                judges = Judges(work, self.options.judges, wait_for_closed)
                 stack.callback(judges.close)
                 if self.options.gpu and self.options.timing:
                     threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
+                warm.ready()
                 with ThreadPoolExecutor(self.options.aside) as aside:
-                    self._schedule(jobs, judges, aside)
+                    try:
+                        self._schedule(jobs, judges, aside)
+                    except BaseException:  # an interrupt, at whatever point: what runs in threads and judges shall return
+                        self.park.abort()
+                        aside.shutdown(wait=False, cancel_futures=True)
+                        raise
+                judges.close()  # and with them the last of their workers
             self._time(jobs)
             self._keep_kernels(jobs)
             exercises = tuple(self._result(job) for job in jobs)
@@ -225,6 +237,7 @@ class Run:
     def _schedule(self, jobs: list[_Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
         running: dict[Future[_Judged], tuple[_Job, str]] = {}
+        facts = self.park.warm("gpu" if self.options.gpu else "interpret").facts
         for job in jobs:
             if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
                 job.started.add(compiling.CHECK)
@@ -232,7 +245,7 @@ class Run:
 
         def submit(job: _Job, check: Check) -> None:
             job.started.add(check.name)
-            running[judges.submit(jobs.index(job), check.name)] = (job, check.name)
+            running[judges.submit(jobs.index(job), check.name, facts)] = (job, check.name)
 
         if self.options.gpu:
             self._start_all(jobs, submit)
@@ -240,25 +253,19 @@ class Run:
             for job in jobs:
                 self._start_ready(job, submit)
         shown: set[Future[_Judged]] = set()
-        try:
-            while running:
-                finished, _ = wait(running, timeout=TICK_S, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    job, name = running.pop(future)
-                    job.done[name] = self._outcome(job, name, future)
-                    self.progress(job.exercise.id, name, str(job.done[name].status))
-                    if not self.options.gpu:
-                        self._start_ready(job, submit)
-                    self._prepare(job, aside)
-                for future, (job, name) in running.items():
-                    if future.running() and future not in shown:
-                        shown.add(future)
-                        self.progress(job.exercise.id, name, "running")
-        except BaseException:
-            for future in running:
-                future.cancel()
-            self.park.abort()
-            raise
+        while running:
+            finished, _ = wait(running, timeout=TICK_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                job, name = running.pop(future)
+                job.done[name] = self._outcome(job, name, future)
+                self.progress(job.exercise.id, name, str(job.done[name].status))
+                if not self.options.gpu:
+                    self._start_ready(job, submit)
+                self._prepare(job, aside)
+            for future, (job, name) in running.items():
+                if future.running() and future not in shown:
+                    shown.add(future)
+                    self.progress(job.exercise.id, name, "running")
 
     def _outcome(self, job: _Job, name: str, future: Future[_Judged]) -> CheckResult:
         """What a judge, or a thread of this process, has found."""

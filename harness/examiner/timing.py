@@ -30,6 +30,7 @@ from harness.errors import MachineError
 from harness.examiner import compare, witness
 from harness.examiner.remote import Remote
 from harness.examiner.trial import Lab, Wrong, raise_reply
+from harness.examiner.warm import wait_for_closed
 from harness.grading.domain import Drawn
 from harness.grading.grader import Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
@@ -61,6 +62,7 @@ def prepare(lab: Lab, device: torch.device) -> None:
         side = Side(case.run, device, 4)
         side.sample(case.inputs, data.fresh_seed())
         side.give_back()
+    wait_for_closed()
 
 
 def _prime(lab: Lab, device: torch.device) -> None:

@@ -22,7 +22,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from harness import sandbox
+from harness import interrupt, sandbox
 from harness.course import Limits
 from harness.errors import MachineError
 from harness.examiner.kernel_store import KernelStore
@@ -191,10 +191,25 @@ class Worker:
             watch.kill_tree(self.warden)
 
     def close(self) -> None:
-        self.kill()
+        """End it, if it has not ended. The next worker of this thread can start while the kernel puts this one away; the
+        one before must be gone by then, so that a small GPU never holds more than one of them."""
+        if not self.dead:
+            self.dead = True
+            wait_for_closed()
+            _closed.ending = watch.strike(self.warden)
         self.sock.close()
         self.status.close()
-        self.output.thread.join(timeout=2.0)
+
+
+_closed = threading.local()  # the worker that this thread has closed last
+
+
+def wait_for_closed() -> None:
+    """Until the worker that this thread has closed last is gone, and has given back its GPU memory."""
+    ending: watch.Ending | None = getattr(_closed, "ending", None)
+    _closed.ending = None
+    if ending is not None:
+        ending.wait()
 
 
 class Warm:
@@ -206,9 +221,9 @@ class Warm:
         self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
         self._homes = Path(tempfile.mkdtemp(prefix="grade-"))
         self._buffer = b""
-        self._readable: list[str] = []
         self._ready = False
         self._start()
+        self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -258,7 +273,6 @@ class Warm:
         """Wait until the parent is warm; its facts (versions, what the interpreter's probe found)."""
         with self._lock:
             if not self._ready:
-                self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
                 self.facts = self._line(START_LIMIT_S)
                 self._ready = True
                 if self.facts["broken"]:
@@ -268,6 +282,11 @@ class Warm:
                         "install a version named in constraints.txt",
                     )
         return self.facts
+
+    def told(self, facts: dict[str, Any]) -> None:
+        """In a fork of the process that waits: what that was told when this parent was ready."""
+        if not self._ready:
+            self.facts, self._ready = facts, True
 
     def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False, origin: str = "") -> Worker:
         """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
@@ -322,7 +341,8 @@ class Warm:
         try:
             hello = worker._receive(time.monotonic() + 60.0, 60.0)
         except WorkerDied as died:
-            worker.close()  # and all that it printed has been read
+            worker.close()
+            output.thread.join(timeout=2.0)  # all that it printed has been read
             raise MachineError(
                 f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`"
             ) from None
@@ -379,7 +399,8 @@ class Park:
             if mode == "compile" and "gpu" in self._parents:
                 mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
-                self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed, store=self._store)
+                with interrupt.deferred():
+                    self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed, store=self._store)
             return self._parents[mode]
 
     def abort(self) -> None:

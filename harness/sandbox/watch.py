@@ -255,11 +255,34 @@ def _ended(process: _Process) -> bool:
     return now is None or now.started != process.started or now.ended
 
 
-def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
-    """Ends a process and all that it started, also what was orphaned since; whether all had ended in time.
+class Ending:
+    """A process and all that it started, struck with SIGKILL: none of them runs another instruction of its own, but the
+    kernel may take long to put them away (a GPU's context, half a second)."""
 
-    For a process whose exit status nobody has taken yet, so that its number is still its own. Takes no exit
-    status itself. Everything is stopped first, so that nothing forks away between the look and the blow.
+    def __init__(self, pid: int, targets: list[_Process], mine: set[int], closed: bool) -> None:
+        self._pid, self._targets, self._mine, self._closed = pid, targets, mine, closed
+
+    def wait(self, timeout_s: float = 5.0) -> bool:
+        """Until all have ended, also what was orphaned since; whether that was in time. Takes no exit status itself."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            # Once all that was found was stopped and nothing more was found, nothing is left that could start another.
+            late = [] if self._closed else [p for p in _tree(self._pid) if p.pid not in self._mine and not p.ended]
+            alive = [p for p in self._targets if not _ended(p)]
+            if not late and not alive:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            for process in (*late, *alive):
+                _signal(process, signal.SIGKILL)
+            select.select([], [], [], 0.002)
+
+
+def strike(pid: int) -> Ending:
+    """Ends a process and all that it started; does not wait for it, unless something may have escaped.
+
+    For a process whose exit status nobody has taken yet, so that its number is still its own. Everything is stopped
+    first, so that nothing forks away between the look and the blow.
     """
     mine = {os.getpid(), os.getppid()}
     targets: dict[int, _Process] = {}
@@ -274,15 +297,12 @@ def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
             _signal(process, signal.SIGSTOP)
     for process in targets.values():
         _signal(process, signal.SIGKILL)
-    deadline = time.monotonic() + timeout_s
-    while True:
-        # Once all that was found is stopped and nothing more was found, nothing is left that could start another.
-        late = [] if closed else [p for p in _tree(pid) if p.pid not in mine and not p.ended]
-        alive = [p for p in targets.values() if not _ended(p)]
-        if not late and not alive:
-            return True
-        if time.monotonic() > deadline:
-            return False
-        for process in (*late, *alive):
-            _signal(process, signal.SIGKILL)
-        select.select([], [], [], 0.002)
+    ending = Ending(pid, list(targets.values()), mine, closed)
+    if not closed:
+        ending.wait()
+    return ending
+
+
+def kill_tree(pid: int, timeout_s: float = 5.0) -> bool:
+    """`strike`, and wait for it; whether all had ended in time."""
+    return strike(pid).wait(timeout_s)

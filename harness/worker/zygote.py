@@ -63,10 +63,12 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
 
     status = request["status_fd"]
     namespaces = sandbox.enter_namespaces() if request["sandbox"] else ()
+    _die_with_parent()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            _die_with_parent()
             os.close(status)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.dup2(output, 1)
@@ -95,6 +97,13 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
     }
     os.write(status, (json.dumps(end) + "\n").encode())
     os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """When the examiner is killed, its warm parents end; so shall the wardens, and the workers with them."""
+    from harness.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
+
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main(mode: str, fd: int) -> None:
