@@ -11,7 +11,9 @@ import hypothesis.strategies as st
 import pytest
 
 from harness.examiner import check as checking
+from harness.examiner import trial
 from harness.grading.grader import Check, Part
+from harness.status import Status
 
 
 @pytest.mark.parametrize("draws", [0, 1, 3])
@@ -57,3 +59,32 @@ def test_what_is_drawn_does_not_depend_on_the_modules_that_are_loaded(tmp_path, 
     finally:
         sys.modules.pop("a_module_of_numbers")
     assert not set(first) & set(numbers)
+
+
+EVIDENCE = {
+    "launches": 1, "kernels": [], "refused": [], "damage": [], "changed": [], "stale": None, "tuned": [["k", 2, "c"]],
+}  # fmt: skip
+ANSWER = {"status": "ok", "value": None, "facts": {}, "evidence": EVIDENCE}
+
+
+def _call(answer):
+    grader = SimpleNamespace(readable=(), in_place=(), moves="allowed", kernels=True, overflow=False)
+    lab = SimpleNamespace(
+        grader=grader, exercise=SimpleNamespace(limits=SimpleNamespace(call_s=1.0)), ask=lambda *_: answer, gpu=False
+    )
+    one = trial.Trial(lab, lambda strategy: None, "part")
+    one.call(1)
+    return one.tuned
+
+
+WRONG_EVIDENCE = ({"tuned": [["k"]]}, {"tuned": [["k", "many", ""]]}, {"launches": "7"}, {"damage": [3]}, {"stale": 1})
+WRONG_ANSWERS = ({"evidence": None}, {"evidence": {}}, {"facts": 3}, {"facts": {"": {}}})
+
+
+@pytest.mark.parametrize("change", [*WRONG_ANSWERS, *({"evidence": EVIDENCE | change} for change in WRONG_EVIDENCE)])
+def test_an_answer_of_another_form_is_the_submissions_fault(change):
+    """The worker is the submission's process: what it sends that no harness would is refused, not a fault of ours."""
+    assert _call(ANSWER) == [("k", 2, "c")]
+    with pytest.raises(trial.Wrong, match="not an answer") as found:
+        _call({**ANSWER, **change})
+    assert found.value.status is Status.REFUSED

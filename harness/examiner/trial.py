@@ -143,7 +143,7 @@ class Trial:
         }  # fmt: skip
         reply = lab.ask(request, limit_s or lab.exercise.limits.call_s)
         raise_reply(reply)
-        self.tuned = [(str(kernel), int(count), str(config)) for kernel, count, config in reply["evidence"]["tuned"]]
+        self.tuned = _formed(reply)
         return reply
 
     def value(self, *args: Any, **options: Any) -> Any:
@@ -350,6 +350,24 @@ class Trial:
 def _turn(drawn: Drawn | None) -> int:
     """A number that follows from the example, so that it is the same when the example is run again."""
     return 0 if drawn is None else zlib.crc32(repr(sorted(drawn.dims.items(), key=str)).encode())
+
+
+_FACTS = ("alias", "odd", "grad", "device", "taint", "moved", "own", "stride")  # of each tensor in an answer
+
+
+def _formed(reply: dict[str, Any]) -> list[tuple[str, int, str]]:
+    """What tuners chose; raises `Wrong` unless the answer has the form that the harness' side of the worker gives it."""
+    try:
+        evidence = reply["evidence"]
+        texts = [*evidence["refused"], *evidence["damage"], *evidence["changed"]]
+        facts = [fact[key] for fact in reply["facts"].values() for key in _FACTS]
+        if not all(isinstance(text, str) for text in (*texts, evidence["stale"] or "")):
+            raise ValueError(texts)
+        if not isinstance(evidence["launches"], int) or "value" not in reply:
+            raise ValueError(facts)
+        return [(str(kernel), int(count), str(config)) for kernel, count, config in evidence["tuned"]]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Wrong("the worker sent something that is not an answer", status=Status.REFUSED) from None
 
 
 def _readable(grader: Grader) -> list[str]:
