@@ -10,6 +10,7 @@ from harness.examiner.kernel_store import KernelStore
 
 ROOT = Path(__file__).parents[1]
 
+
 @pytest.fixture
 def store(tmp_path):
     return KernelStore(tmp_path / "kernels")

@@ -88,7 +88,7 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
             part.body(trial)
         except Wrong as wrong:
             wrong.drawn = trial.drawn
-            if choices := [f"{kernel} with {config}" for kernel, count, config in trial.tuned if count > 1]:
+            if choices := [f"{kernel} with {config}" for kernel, many, config in trial.tuned if many > 1]:
                 wrong.facts.setdefault("configurations", choices)
             size = _elements(trial)
             if best is None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import harness.wire  # noqa: F401  (once, and not in each judge)
 from harness import interrupt
-from harness.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
+from harness.sandbox.syscalls import die_with_parent
 
 _work: Callable[..., Any] | None = None  # what a judge does; in its process only
 
@@ -27,8 +27,8 @@ _work: Callable[..., Any] | None = None  # what a judge does; in its process onl
 class Judges:
     """`count` processes that answer calls of `work`, a function of arguments that can be pickled.
 
-    Make them while this process has neither touched a GPU nor started threads that a copy would miss; close them with
-    `close`. An interrupt is this process' to handle: the judges end with their work, or with this process.
+    Make them while this process has neither touched a GPU nor started threads that a copy would miss; a block with them
+    ends when they have. An interrupt is this process' to handle: the judges end with their work, or with this process.
     """
 
     def __init__(self, work: Callable[..., Any], count: int, last: Callable[[], None]) -> None:
@@ -49,15 +49,19 @@ class Judges:
         """Drop what has not begun, wait for what has."""
         self._pool.shutdown(cancel_futures=True)
 
+    def __enter__(self) -> Judges:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
 
 def _begin(parent: int, work: Callable[..., Any], last: Callable[[], None]) -> None:
     global _work
     _work = work
     Finalize(None, last, exitpriority=0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # which ended before it could be tied to
-        os._exit(1)
+    die_with_parent(parent)
     gc.freeze()  # what was there before the fork stays: to look through it again and again would copy its pages
 
 

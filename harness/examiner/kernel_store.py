@@ -51,7 +51,7 @@ class KernelStore:
         Not kept is what holds anything but plain files, or too much. A folder that cannot be written is no reason to fail.
         """
         with contextlib.suppress(OSError):
-            if _bytes(source) == _bytes(self._folder / name):  # nothing new was compiled
+            if _files(source) == _files(self._folder / name):  # nothing new was compiled
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             fresh = Path(tempfile.mkdtemp(prefix="part-", dir=self._folder))
@@ -65,7 +65,7 @@ class KernelStore:
             self._shrink()
 
     def _shrink(self) -> None:
-        kept = [(path.stat().st_mtime, _bytes(path), path) for path in self._folder.iterdir() if path.is_dir()]
+        kept = [(path.stat().st_mtime, _bytes(path), path) for path in self._folder.iterdir()]
         total = sum(size for _, size, _ in kept)
         for _, size, path in sorted(kept):
             if total <= MOST_BYTES:
@@ -74,8 +74,12 @@ class KernelStore:
             total -= size
 
 
+def _files(folder: Path) -> set[Path]:
+    return {Path(place, name).relative_to(folder) for place, _, names in os.walk(folder) for name in names}
+
+
 def _bytes(folder: Path) -> int:
-    return sum((Path(place) / name).lstat().st_size for place, _, names in os.walk(folder) for name in names)
+    return sum((folder / name).lstat().st_size for name in _files(folder))
 
 
 def _moved(group: Path) -> None:

@@ -26,7 +26,7 @@ from harness.examiner import check as checking
 from harness.examiner import compiling, machine
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
-from harness.examiner.warm import Park, Worker, WorkerDied, wait_for_closed
+from harness.examiner.warm import Park, Warm, Worker, WorkerDied, wait_for_closed
 from harness.grading.grader import REPEATED, Check, Grader
 from harness.record import CheckResult, ExerciseResult, PerformanceResult, Record
 from harness.status import Performance, Status
@@ -139,13 +139,18 @@ class Run:
         self.levels: set[str] = set()
         self.lock = DeviceLock(machine.device_name(options.device)) if options.gpu else None
 
+    @property
+    def _warm(self) -> Warm:
+        """The warm parent of the workers that checks run in."""
+        return self.park.warm("gpu" if self.options.gpu else "interpret")
+
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
 
     def start_worker(self, job: _Job, device: str | None = None, *, clock: bool = False) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
-        exercise, mode = job.exercise, "gpu" if self.options.gpu else "interpret"
-        worker = self.park.warm(mode).worker(
+        exercise = job.exercise
+        worker = self._warm.worker(
             job.scratch, exercise.limits, device or self.options.device, clock=clock, origin=job.submission.fingerprint
         )
         self.levels.add(worker.level)
@@ -187,29 +192,10 @@ class Run:
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
         machine.settle()
-        with self._jobs(submissions) as jobs, contextlib.ExitStack() as stack:
+        with self._jobs(submissions) as jobs:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
-                warm, other = self.park.warm("gpu" if self.options.gpu else "interpret"), self._other_device()
-
-                def work(number: int, name: str, facts: dict[str, Any]) -> _Judged:
-                    warm.told(facts)
-                    return self._judge(jobs[number], name, other)
-
-                # While the warm parent is still warming up: judges must be there before this process touches the GPU.
-                judges = Judges(work, self.options.judges, wait_for_closed)
-                stack.callback(judges.close)
-                if self.options.gpu and self.options.timing:
-                    threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
-                warm.ready()
-                with ThreadPoolExecutor(self.options.aside) as aside:
-                    try:
-                        self._schedule(jobs, judges, aside)
-                    except BaseException:  # an interrupt, at whatever point: what runs in threads and judges shall return
-                        self.park.abort()
-                        aside.shutdown(wait=False, cancel_futures=True)
-                        raise
-                judges.close()  # and with them the last of their workers
+                self._check_all(jobs)
             self._time(jobs)
             self._keep_kernels(jobs)
             exercises = tuple(self._result(job) for job in jobs)
@@ -218,6 +204,27 @@ class Run:
             duration_s=time.monotonic() - started, environment=self._environment(), exercises=exercises,
             locked_s=self.lock.locked_s if self.lock is not None else 0.0,
         )  # fmt: skip
+
+    def _check_all(self, jobs: list[_Job]) -> None:
+        """Every check that is wanted; what will be timed is prepared meanwhile. Afterwards no worker is left but those."""
+        warm, other = self._warm, self._other_device()
+
+        def work(number: int, name: str, facts: dict[str, Any]) -> _Judged:
+            warm.told(facts)
+            return self._judge(jobs[number], name, other)
+
+        # While the warm parent is still warming up: judges must be there before this process touches the GPU.
+        with Judges(work, self.options.judges, wait_for_closed) as judges:
+            if self.options.gpu and self.options.timing:
+                threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
+            warm.ready()
+            with ThreadPoolExecutor(self.options.aside) as aside:
+                try:
+                    self._schedule(jobs, judges, aside)
+                except BaseException:  # an interrupt, at whatever point: what runs in threads and judges shall return
+                    self.park.abort()
+                    aside.shutdown(wait=False, cancel_futures=True)
+                    raise
 
     @contextlib.contextmanager
     def _jobs(self, submissions: list[Submission]) -> Iterator[list[_Job]]:
@@ -237,7 +244,6 @@ class Run:
     def _schedule(self, jobs: list[_Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
         running: dict[Future[_Judged], tuple[_Job, str]] = {}
-        facts = self.park.warm("gpu" if self.options.gpu else "interpret").facts
         for job in jobs:
             if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
                 job.started.add(compiling.CHECK)
@@ -245,7 +251,7 @@ class Run:
 
         def submit(job: _Job, check: Check) -> None:
             job.started.add(check.name)
-            running[judges.submit(jobs.index(job), check.name, facts)] = (job, check.name)
+            running[judges.submit(jobs.index(job), check.name, self._warm.facts)] = (job, check.name)
 
         if self.options.gpu:
             self._start_all(jobs, submit)
@@ -390,7 +396,7 @@ class Run:
         if self.options.gpu:
             for job in jobs:
                 if job.started:
-                    self.park.warm("gpu").keep(job.scratch, self.options.device, job.submission.fingerprint)
+                    self._warm.keep(job.scratch, self.options.device, job.submission.fingerprint)
 
     def _clocked(self, job: _Job) -> Lab:
         return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))

@@ -359,12 +359,10 @@ def _formed(reply: dict[str, Any]) -> list[tuple[str, int, str]]:
     """What tuners chose; raises `Wrong` unless the answer has the form that the harness' side of the worker gives it."""
     try:
         evidence = reply["evidence"]
-        texts = [*evidence["refused"], *evidence["damage"], *evidence["changed"]]
-        facts = [fact[key] for fact in reply["facts"].values() for key in _FACTS]
-        if not all(isinstance(text, str) for text in (*texts, evidence["stale"] or "")):
-            raise ValueError(texts)
-        if not isinstance(evidence["launches"], int) or "value" not in reply:
-            raise ValueError(facts)
+        texts = (*evidence["refused"], *evidence["damage"], *evidence["changed"], evidence["stale"] or "")
+        told = "value" in reply and all(key in fact for fact in reply["facts"].values() for key in _FACTS)
+        if not told or not isinstance(evidence["launches"], int) or not all(isinstance(text, str) for text in texts):
+            raise ValueError
         return [(str(kernel), int(count), str(config)) for kernel, count, config in evidence["tuned"]]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Wrong("the worker sent something that is not an answer", status=Status.REFUSED) from None

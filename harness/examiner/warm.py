@@ -358,8 +358,8 @@ class Warm:
         cache = scratch / f"cache-{mode}"
         with self._lock:
             if not cache.exists():
-                if self._store is not None and origin and mode != "interpret":
-                    self._store.take(self._kept_as(mode, origin), cache)
+                if self._store is not None and (name := self._kept_as(mode, origin)):
+                    self._store.take(name, cache)
                 if mode == "gpu":
                     shutil.copytree(self.facts["seed"], cache, dirs_exist_ok=True)
                 cache.mkdir(exist_ok=True)
@@ -368,10 +368,13 @@ class Warm:
     def keep(self, scratch: Path, device: str, origin: str) -> None:
         """Keep what the workers in `scratch`, which have all ended, have compiled of `origin`."""
         mode = self._mode(device)
-        if self._store is not None and mode != "interpret" and (scratch / f"cache-{mode}").is_dir():
-            self._store.keep(self._kept_as(mode, origin), scratch / f"cache-{mode}")
+        if self._store is not None and (name := self._kept_as(mode, origin)):
+            self._store.keep(name, scratch / f"cache-{mode}")
 
     def _kept_as(self, mode: str, origin: str) -> str:
+        """Under which name; none where nothing is compiled, or nobody says from what."""
+        if mode == "interpret" or not origin:
+            return ""
         return KernelStore.name(origin, mode, self.facts["torch"], self.facts["triton"], sys.version)
 
     def close(self) -> None:

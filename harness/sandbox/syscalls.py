@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import signal
 from typing import Final
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -77,6 +78,14 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 def prctl(option: int, *arguments: int) -> int:
     """prctl(2), the arguments that are left out being 0."""
     return call("prctl", option, *arguments, *(0 for _ in range(4 - len(arguments))))
+
+
+def die_with_parent(parent: int = 0) -> None:
+    """Have this process killed when the one that forked it ends. `parent`: its number, where it can be seen from here;
+    it may have ended before it could be tied to."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent and os.getppid() != parent:
+        os._exit(1)
 
 
 PR_SET_PDEATHSIG: Final = 1

@@ -256,12 +256,13 @@ class Worker:
                 now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
                 differences.append((now != original).any())
         earlier = [(_plain_bytes(old) != copy).any() for old, copy in self.previous]
-        flags = iter(_flags([*(z.touched() for z in zones), *differences, *earlier]))
-        damage = [z.damage() for z, hit in zip(zones, flags, strict=False) if hit]
-        changed = [n for n, hit in zip(names, flags, strict=False) if hit]
+        flags = _flags([*(z.touched() for z in zones), *differences, *earlier])
+        of_zones, of_storages = len(zones), len(zones) + len(names)
+        damage = [z.damage() for z, hit in zip(zones, flags[:of_zones], strict=True) if hit]
+        changed = [n for n, hit in zip(names, flags[of_zones:of_storages], strict=True) if hit]
         return {
             "launches": seen.launches, "kernels": sorted(seen.kernels), "refused": list(seen.refused),
-            "damage": damage, "changed": changed, "stale": self._stale(outputs, any(flags)),
+            "damage": damage, "changed": changed, "stale": self._stale(outputs, any(flags[of_storages:])),
         }  # fmt: skip
 
     def _stale(self, outputs: list[torch.Tensor], changed: bool) -> str | None:

@@ -16,6 +16,8 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner
 
+from harness.interpreter.language import try_config
+
 
 @dataclass
 class Choices:
@@ -30,15 +32,14 @@ _run, _prune, _bench = Autotuner.run, Autotuner.prune_configs, Autotuner._bench
 
 
 @contextlib.contextmanager
-def in_turn(turn: int | None) -> Iterator[Choices]:
-    """Inside, every tuner takes configuration number `turn` (modulo how many there are); None leaves tuners alone."""
+def in_turn(turn: int) -> Iterator[Choices]:
+    """Inside, every tuner takes configuration number `turn` (modulo how many there are)."""
     global _now
-    choices = Choices(turn or 0)
-    _now, before = (None if turn is None else choices), _now
+    _now = choices = Choices(turn)
     try:
         yield choices
     finally:
-        _now = before
+        _now = None
 
 
 def install() -> None:
@@ -55,10 +56,10 @@ def run(self: Any, *args: Any, **kwargs: Any) -> Any:
     state = vars(self)
     if state.get("_turn") != choices.turn:  # the same one for all calls of a turn: two calls must agree to the bit
         self.cache.clear()
-        state["_turn"], state["_counts"] = choices.turn, {}
+        state["_turn"] = choices.turn
     kept, self.cache_results = self.cache_results, False
     measure = state.pop("do_bench", None)
-    state["do_bench"] = _once
+    state["do_bench"] = try_config
     try:
         return _run(self, *args, **kwargs)
     finally:
@@ -90,9 +91,3 @@ def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
     took = _bench(self, *args, config=config, **meta)
     state["_settled"] = took[0] < math.inf
     return took
-
-
-def _once(call: Any, **_: Any) -> list[float]:
-    """Stands in for a benchmark."""
-    call()
-    return [1.0, 1.0, 1.0]

@@ -60,15 +60,16 @@ def _warm(mode: str) -> dict[str, Any]:
 def _worker(request: dict[str, Any], data: int, output: int) -> None:
     """In the warden: fork the worker, wait for it, report its end on the status pipe."""
     from harness import sandbox
+    from harness.sandbox.syscalls import die_with_parent
 
     status = request["status_fd"]
     namespaces = sandbox.enter_namespaces() if request["sandbox"] else ()
-    _die_with_parent()
+    die_with_parent()  # when the examiner is killed, its warm parents end; so shall wardens, and workers with them
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            _die_with_parent()
+            die_with_parent()
             os.close(status)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.dup2(output, 1)
@@ -97,13 +98,6 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
     }
     os.write(status, (json.dumps(end) + "\n").encode())
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """When the examiner is killed, its warm parents end; so shall the wardens, and the workers with them."""
-    from harness.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
-
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main(mode: str, fd: int) -> None:
