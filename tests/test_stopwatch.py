@@ -47,7 +47,7 @@ class Lab:
         self.asked, self.dropped = [], False
         self.traced, self.elsewhere = None, []
 
-    def ask(self, request, limit_s, poll_s=None):
+    def ask(self, request, limit_s, poll_s=None, awake_s=None):
         self.asked.append(request["op"])
         return {"status": "ok", **getattr(self, request["op"])(request)}
 

@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 MOST_BYTES = 2 << 30  # of the whole store; what was not used for the longest time goes first
@@ -46,20 +47,28 @@ class KernelStore:
             shutil.rmtree(into, ignore_errors=True)
 
     def keep(self, name: str, source: Path) -> None:
-        """Keep the files of `source`, to which nobody may be writing any more, in place of what was kept under `name`.
+        """Keep the files of `source`, to which nobody may be writing any more, under `name`. What is kept there already is
+        left as it is: a file's name says what was compiled.
 
         Not kept is what holds anything but plain files, or too much. A folder that cannot be written is no reason to fail.
         """
+        kept = self._folder / name
         with contextlib.suppress(OSError):
-            if _files(source) == _files(self._folder / name):  # nothing new was compiled
+            before, now = _files(kept), _files(source)
+            if now <= before:  # nothing new was compiled
                 return
             self._folder.mkdir(parents=True, exist_ok=True)
             fresh = Path(tempfile.mkdtemp(prefix="part-", dir=self._folder))
             try:
-                _copy(source, fresh / "new")
-                if (self._folder / name).exists():
-                    os.rename(self._folder / name, fresh / "old")
-                os.rename(fresh / "new", self._folder / name)
+                _copy(source, fresh / "new", before)
+                if before and _bytes(kept) + _bytes(fresh) > MOST_OF_ONE:
+                    os.rename(kept, fresh / "old")  # to begin anew
+                    return
+                if not before:
+                    os.rename(fresh / "new", kept)
+                for file in now - before if before else ():
+                    (kept / file).parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(fresh / "new" / file, kept / file)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
             self._shrink()
@@ -92,8 +101,9 @@ def _moved(group: Path) -> None:
     group.write_text(json.dumps({"child_paths": here}))
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a tree of folders and plain files. OSError for anything else, a link above all, and for more than is kept."""
+def _copy(source: Path, target: Path, without: Collection[Path] = ()) -> None:
+    """Copy a tree of folders and plain files, but for those `without`, by their paths in the tree. OSError for anything
+    else, a link above all, and for more than is kept."""
     files, size = 0, 0
     folders = [(source, target)]
     while folders:
@@ -104,6 +114,8 @@ def _copy(source: Path, target: Path) -> None:
         for entry in os.scandir(here):
             if entry.is_dir(follow_symlinks=False):
                 folders.append((here / entry.name, there / entry.name))
+                continue
+            if (here / entry.name).relative_to(source) in without:
                 continue
             # Opened first and looked at afterwards: what is looked at is what is copied.
             descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -111,6 +111,7 @@ class Stopwatch:
         self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
         self.traced: set[int] = set()  # cases whose times are the trace's
+        self._empty = witness.Slope(self.theirs, {}, witness.EMPTY)
         self._last = -1
         self._due = 0
 
@@ -213,21 +214,23 @@ class Stopwatch:
         launched = sum(kernel.count for kernel in self.kernels.get(number, ()))
         # How much of what the baseline seems longer is to be believed: what the L2 holds has to be written once a call.
         most = max(1e3 * self.peaks.l2_bytes / self.peaks.bytes_per_s, witness.TOLERANCE * theirs)
-        empty, base, own = (
-            witness.Slope(side, inputs, counts)
-            for side, inputs in ((self.theirs, {}), (self.theirs, case.inputs), (self.ours, case.inputs))
-        )
+        own, base = (witness.Slope(side, case.inputs, counts) for side in (self.ours, self.theirs))
         for _ in range(witness.ATTEMPTS):
-            self.theirs.function = _nothing
-            cold = empty.look()
+            cold, whole = self._cold_ms(), own.look(lambda seeds: self._check_one(number, seeds))
+            if not witness.excess_ms(claimed, whole - cold, 0.0, launched, own.waited):
+                return None
             self.theirs.function = case.run
             same = base.look()
-            whole = own.look(lambda seeds: self._check_one(number, seeds))
             longer = min(most, max(0.0, same - cold - theirs))
             if not witness.excess_ms(claimed, whole - cold, longer, launched, own.waited):
                 return None
         # Whatever makes both sides seem longer is in both of these, but for what the baseline's own clock knows better.
         return Doubt(claimed, whole - cold, min(theirs, same - cold) / (whole - cold))
+
+    def _cold_ms(self) -> float:
+        """What the cold L2 before a call takes, by this process' clock."""
+        self.theirs.function = _nothing
+        return self._empty.look()
 
     def _check_one(self, number: int, seeds: list[int]) -> None:
         """The output of one call of a burst, chosen now."""

@@ -46,13 +46,15 @@ class Lab:
     calls: int = 0
     tuned: set[str] = field(default_factory=set)  # kernels of which every configuration was held
 
-    def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, awake_s: float = 0.0
+    ) -> dict[str, Any]:
         """`Worker.ask`, of a new worker where there is none. Raises `Wrong` when it ends."""
         if self.worker is None or self.worker.dead:
             self.worker = self.start()
         self.calls += 1
         try:
-            reply = self.worker.ask(request, limit_s, poll_s)
+            reply = self.worker.ask(request, limit_s, poll_s, awake_s)
         except WorkerDied as died:
             self.drop()
             raise Wrong(died.message, status=died.status, cause=_death(died.status)) from None

@@ -89,10 +89,13 @@ class Worker:
     folder: Path
     dead: bool = False
 
-    def ask(self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, awake_s: float = 0.0
+    ) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds.
 
         `poll_s`: between two looks at what the worker holds, which take so long that an answer may have to wait.
+        `awake_s`: for so long this process does not sleep meanwhile: to wake it would take longer than many a kernel.
         """
         from harness import wire  # torch: imported here so that the parents start before it is
 
@@ -105,6 +108,9 @@ class Worker:
                 self.kill()
                 raise WorkerDied(Status.REFUSED, "the worker sent data that nobody asked for")
             self._send(wire.pack_frame({**request, "ticket": ticket}), deadline, limit_s)
+            awake_until = time.monotonic() + awake_s
+            while time.monotonic() < awake_until and not select.select([self.sock], [], [], 0)[0]:
+                pass
             reply = self._receive(deadline, limit_s, poll_s)
         except (BrokenPipeError, ConnectionResetError):
             raise self._ended() from None

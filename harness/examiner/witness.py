@@ -27,10 +27,11 @@ from harness import data
 FEW = torch.arange(16)  # elements of an output that an answer has to bring
 BURST_MS = 3.0  # of the faster side's time in the longer burst,
 LONGEST, SHORTEST = 32, 3  # within so many calls
-ROUNDS = 5  # bursts of each length; the fastest one counts, since a disturbance only adds
+EMPTY = (8, 32)  # "calls" of bursts that only make the L2 cold
+ROUNDS = 2  # bursts of each length in a look; the fastest one counts, since a disturbance only adds
 SPIN_MS = 0.1  # for each call: twice what launching a kernel from Python takes
 MOST_SPIN_MS = 30.0
-ATTEMPTS = 6  # looks before a disagreement is believed
+ATTEMPTS = 8  # looks before a disagreement is believed
 RETRIES = 3  # bursts in place of one that was queued too slowly
 SPARE = 2.0  # the spin, in times of what queueing took: a host that is disturbed takes longer the next time
 # By how much a call may seem longer from outside than the baseline does: a share, the gap before a kernel, that before

@@ -14,13 +14,14 @@ from typing import Any
 
 import hypothesis.strategies as st
 
+FOLLOWING = 3  # examples that follow each of the patterns for one that has its own
 # How many patterns the examples of a part share, and what chooses them; None: each example has its own.
 _patterns: ContextVar[tuple[int, int] | None] = ContextVar("patterns", default=None)
 
 
 @contextlib.contextmanager
 def few_patterns(count: int, salt: int) -> Iterator[None]:
-    """Inside, most examples follow one of `count` patterns that `salt` chooses."""
+    """Inside, most examples follow one of `count` patterns that `salt` chooses: the same `salt`, the same kernels."""
     token = _patterns.set((count, salt))
     try:
         yield
@@ -34,7 +35,7 @@ class Pattern:
 
     def __init__(self, draw: Any) -> None:
         few = _patterns.get()
-        self.number = draw(st.sampled_from(range(few[0] + 1))) if few is not None else 0
+        self.number = draw(st.sampled_from((0, *[*range(1, few[0] + 1)] * FOLLOWING))) if few is not None else 0
         self.salt = few[1] if few is not None else 0
 
     def _random(self, name: str) -> random.Random:
@@ -50,6 +51,11 @@ class Pattern:
     def one(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """One of the values."""
         return (self._random(name).choice(values),) if self.number else values
+
+    def turn(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One of the values; another one in the next pattern."""
+        first = random.Random(f"{self.salt}/{name}").randrange(len(values))
+        return (values[(first + self.number) % len(values)],) if self.number else values
 
 
 def _specialised(n: int) -> str:
