@@ -18,20 +18,17 @@ class Device:
     """A worker's side on a simulated device. A call computes for `call_ms` and is launched in `launch_ms`; `waits`: it
     waits for the device before it launches. An answer comes .05 ms late, a few of them much later."""
 
-    def __init__(self, monkeypatch, call_ms, *, launch_ms=0.03, waits=False, seed=1):
-        self.now, self.call_ms, self.launch_ms, self.waits = 0.0, call_ms, launch_ms, waits
+    def __init__(self, call_ms, *, launch_ms=0.03, waits=False, seed=1):
+        self.call_ms, self.launch_ms, self.waits = call_ms, launch_ms, waits
         self.rng, self.count, self.spins, self.seeds = np.random.default_rng(seed), 0, [], set()
-        monkeypatch.setattr(witness.time, "perf_counter", lambda: self.now / 1e3)
 
     def fill(self, case, seeds):
         assert not self.seeds & set(seeds), "values that were timed before"
         self.seeds |= set(seeds)
         self.count = len(seeds)
 
-    def chosen(self, number, index):
+    def clocked(self, spin_ms, number, index):
         assert number < self.count and len(index) == 16
-
-    def burst(self, spin_ms):
         self.spins.append(spin_ms)
         host, device = 0.0, spin_ms
         for _ in range(self.count):
@@ -43,50 +40,49 @@ class Device:
             host += self.launch_ms
             device = max(device, host) + self.call_ms
         late = 0.05 + self.rng.exponential(0.02) + (3.0 if self.rng.random() < 0.2 else 0.0)
-        self.now += max(device, host) + late
-        return host
+        return max(device, host) + late, host
 
 
 @pytest.mark.parametrize("call_ms", [0.005, 0.034, 0.19, 1.4])
 @pytest.mark.parametrize("launch_ms", [0.01, 0.08, 0.4])
-def test_the_slope_is_the_time_of_a_call(monkeypatch, call_ms, launch_ms):
+def test_the_slope_is_the_time_of_a_call(call_ms, launch_ms):
     """However slowly calls are launched and answers come."""
     counts = witness.lengths(call_ms, 1 << 20, 1 << 34)
-    own = witness.Slope(Device(monkeypatch, call_ms, launch_ms=launch_ms), {}, counts)
+    own = witness.Slope(Device(call_ms, launch_ms=launch_ms), {}, counts)
     whole = own.look()
-    cold = witness.Slope(Device(monkeypatch, 0.0), {}, counts).look()
+    cold = witness.Slope(Device(0.0), {}, counts).look()
     assert not own.waited
     assert whole - cold == pytest.approx(call_ms, rel=0.03, abs=0.0015)
     assert not witness.excess_ms(call_ms, whole - cold, 0.0, 1, own.waited)
 
 
 @pytest.mark.parametrize("call_ms", [0.034, 0.19, 1.4])
-def test_a_clock_that_was_set_back_is_seen(monkeypatch, call_ms):
+def test_a_clock_that_was_set_back_is_seen(call_ms):
     counts = witness.lengths(call_ms, 1 << 20, 1 << 34)
-    own = witness.Slope(Device(monkeypatch, call_ms), {}, counts)
+    own = witness.Slope(Device(call_ms), {}, counts)
     for _ in range(witness.ATTEMPTS):  # however often one looks
         whole = own.look()
     assert witness.excess_ms(0.8 * call_ms, whole - FLUSH_MS, 0.0, 1, own.waited)
 
 
-def test_a_host_that_is_late_now_and_then_is_no_offence(monkeypatch):
+def test_a_host_that_is_late_now_and_then_is_no_offence():
     """Once the spin's length is settled, launches take longer than calls in every second burst."""
-    device = Device(monkeypatch, 0.111, launch_ms=0.04)
-    burst, turns = device.burst, itertools.count()
+    device = Device(0.111, launch_ms=0.04)
+    clocked, turns = device.clocked, itertools.count()
 
-    def late(spin_ms):
+    def late(*asked):
         turn = next(turns)
         device.launch_ms = 0.4 if turn > 2 and turn % 2 else 0.04  # as it comes: in all longer bursts
-        return burst(spin_ms)
+        return clocked(*asked)
 
-    device.burst = late
+    device.clocked = late
     own = witness.Slope(device, {}, (6, 27))
     whole = own.look()
     assert not witness.excess_ms(0.111, whole - FLUSH_MS, 0.0, 1, own.waited)
 
 
-def test_a_burst_that_is_queued_too_slowly_is_taken_again(monkeypatch):
-    device = Device(monkeypatch, 0.1)
+def test_a_burst_that_is_queued_too_slowly_is_taken_again():
+    device = Device(0.1)
     own = witness.Slope(device, {}, (2, 8))
     own.look()
     before = len(device.spins)
@@ -100,8 +96,8 @@ def test_what_the_baseline_seems_longer_a_submission_may():
     assert not witness.excess_ms(0.0344, 0.0396, 0.003, 1, False)
 
 
-def test_a_call_that_waits_for_the_device_is_given_the_time_of_a_launch(monkeypatch):
-    device = Device(monkeypatch, 0.5, waits=True)
+def test_a_call_that_waits_for_the_device_is_given_the_time_of_a_launch():
+    device = Device(0.5, waits=True)
     own = witness.Slope(device, {}, (1, 4))
     whole = own.look()
     assert own.waited
@@ -110,9 +106,9 @@ def test_a_call_that_waits_for_the_device_is_given_the_time_of_a_launch(monkeypa
     assert witness.excess_ms(0.2, whole - FLUSH_MS, 0.0, 1, own.waited)
 
 
-def test_one_of_the_longer_bursts_is_looked_at(monkeypatch):
+def test_one_of_the_longer_bursts_is_looked_at():
     looked = []
-    witness.Slope(Device(monkeypatch, 0.1), {}, (2, 8)).look(looked.append)
+    witness.Slope(Device(0.1), {}, (2, 8)).look(looked.append)
     assert [len(seeds) for seeds in looked] == [8]
 
 

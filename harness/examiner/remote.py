@@ -6,19 +6,21 @@ Whatever comes back was said by a process that the submission lives in. Here it 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from harness import mailbox
+from harness.errors import MachineError
 from harness.examiner.trial import Lab, Wrong, raise_reply
+from harness.examiner.warm import Meanwhile, Worker
+from harness.timing.side import asked
 from harness.timing.trace import Kernel
 
 # While somebody looks at what the worker holds, an answer waits, and its time may be being taken.
 TIMED_POLL_S = 1.0
-# For so long this process waits without sleeping: it takes the time of bursts by its own clock, and a process that sleeps is
-# woken late (on an H200's host up to .4 ms), the later the longer it has slept.
-AWAKE_S = 0.5
 
 
 class Remote:
@@ -29,9 +31,9 @@ class Remote:
         self.own: frozenset[str] = frozenset()  # names of the submission's kernels, as far as a trace has told
         self._samples = 0  # since the trace began
 
-    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
+    def _ask(self, operation: str, meanwhile: Meanwhile | None = None, **request: Any) -> dict[str, Any]:
         request["op"] = operation
-        reply = self._lab.ask(request, self._lab.exercise.limits.call_s, TIMED_POLL_S, AWAKE_S)
+        reply = self._lab.ask(request, self._lab.exercise.limits.call_s, TIMED_POLL_S, meanwhile)
         raise_reply(reply)
         return reply
 
@@ -44,9 +46,15 @@ class Remote:
         """Make the values of a burst, one call's for each seed."""
         self._ask("fill", case=case, seeds=list(seeds))
 
-    def burst(self, spin_ms: float) -> float:
-        """A burst of calls on those values; the milliseconds that queueing them took."""
-        return _milliseconds(self._ask("burst", spin_ms=spin_ms)["queued_ms"])
+    def clocked(self, spin_ms: float, number: int, index: torch.Tensor) -> tuple[float, float]:
+        """A burst of calls on those values, until elements of an output are there, by this process' clock: the
+        milliseconds of all of it, and those that queueing took, as the worker says."""
+        taken = _Taken(number, index)
+        queued = _milliseconds(self._ask("burst", taken, spin_ms=spin_ms)["queued_ms"])
+        values, _ = self.chosen(number, index)
+        if taken.answer is None or taken.answer != b"".join(bytes(v.view(torch.uint8).numpy()) for v in values):
+            raise Wrong("a burst of timed calls ended before its outputs were there")
+        return taken.milliseconds, queued
 
     def start_trace(self) -> None:
         """From now on samples are traced."""
@@ -77,6 +85,30 @@ class Remote:
         except (TypeError, ValueError):
             raise Wrong("the worker sent shapes of a timed call that are none") from None
         return values, shapes
+
+
+class _Taken:
+    """Takes the time of a burst while the worker is at it: from the word to begin until an output has been seen."""
+
+    def __init__(self, number: int, index: torch.Tensor) -> None:
+        self._question = asked(number, index)
+        self.milliseconds = math.inf
+        self.answer: bytes | None = None
+
+    def __call__(self, worker: Worker, gone: Callable[[], bool]) -> None:
+        box = worker.mailbox
+        if box is None:
+            raise MachineError("this worker was not started for the clock")
+        if not box.wait(mailbox.READY, gone):
+            return
+        started = time.perf_counter()
+        box.post(mailbox.GO)
+        if not box.wait(mailbox.DONE, gone):
+            return
+        box.post(mailbox.ASK, self._question)
+        if box.wait(mailbox.ANSWER, gone):
+            self.milliseconds = 1e3 * (time.perf_counter() - started)
+            self.answer = box.data()
 
 
 def _kernel(name: Any, count: Any, ms: Any) -> Kernel:

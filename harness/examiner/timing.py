@@ -40,12 +40,11 @@ from harness.timing.conditions import Gauge
 from harness.timing.roofline import Peaks, Work
 from harness.timing.side import Side
 from harness.timing.trace import Kernel, Trace, total_ms
-from harness.timing.verdict import Pair
+from harness.timing.verdict import SHORT_MS, Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
 FLUSH_L2 = 4  # times the L2's size written between calls
-SHORT_MS = 0.1  # calls below it are timed by the trace
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
 UNTRACED = "the profiler is not there: short calls are timed by events, and nobody saw whose kernels ran"
 MOST = 0.95  # of a call's time belongs to the submission's own kernels, or one is told

@@ -15,7 +15,7 @@ import torch
 
 from harness.course import Exercise
 from harness.examiner import compare, diagnose
-from harness.examiner.warm import POLL_S, Worker, WorkerDied
+from harness.examiner.warm import POLL_S, Meanwhile, Worker, WorkerDied
 from harness.grading.domain import CONTIGUOUS, Drawn, Focus, Tensor, lay, layout_name
 from harness.grading.grader import Grader, TensorGrader
 from harness.status import Status
@@ -47,14 +47,14 @@ class Lab:
     tuned: set[str] = field(default_factory=set)  # kernels of which every configuration was held
 
     def ask(
-        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, awake_s: float = 0.0
+        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, meanwhile: Meanwhile | None = None
     ) -> dict[str, Any]:
         """`Worker.ask`, of a new worker where there is none. Raises `Wrong` when it ends."""
         if self.worker is None or self.worker.dead:
             self.worker = self.start()
         self.calls += 1
         try:
-            reply = self.worker.ask(request, limit_s, poll_s, awake_s)
+            reply = self.worker.ask(request, limit_s, poll_s, meanwhile)
         except WorkerDied as died:
             self.drop()
             raise Wrong(died.message, status=died.status, cause=_death(died.status)) from None

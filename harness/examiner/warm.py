@@ -17,15 +17,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from harness import interrupt, sandbox
+from harness import interrupt, mailbox, sandbox
 from harness.course import Limits
 from harness.errors import MachineError
 from harness.examiner.kernel_store import KernelStore
+from harness.mailbox import Mailbox
 from harness.sandbox import watch
 from harness.status import Status
 
@@ -50,6 +52,11 @@ class WorkerDied(Exception):
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status, self.message = status, message
+
+
+# What an examiner does while a worker is at work on its question. Called with the worker and with what tells whether there
+# is nothing more to wait for: the answer is there, or it is late.
+Meanwhile = Callable[["Worker", Callable[[], bool]], None]
 
 
 class Output:
@@ -87,15 +94,16 @@ class Worker:
     level: str
     warm: Warm
     folder: Path
+    mailbox: Mailbox | None = None  # of one that is timed
     dead: bool = False
 
     def ask(
-        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, awake_s: float = 0.0
+        self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, meanwhile: Meanwhile | None = None
     ) -> dict[str, Any]:
         """Send a request and wait for the answer; raises `WorkerDied` when there is none within `limit_s` seconds.
 
         `poll_s`: between two looks at what the worker holds, which take so long that an answer may have to wait.
-        `awake_s`: for so long this process does not sleep meanwhile: to wake it would take longer than many a kernel.
+        `meanwhile`: what is done between question and answer.
         """
         from harness import wire  # torch: imported here so that the parents start before it is
 
@@ -104,13 +112,14 @@ class Worker:
         # question is asked, and its answer repeats a number that the submission is not told.
         ticket = secrets.randbits(62)
         try:
-            if select.select([self.sock], [], [], 0)[0] and self.sock.recv(1, socket.MSG_PEEK):
+            if self._answers() and self.sock.recv(1, socket.MSG_PEEK):
                 self.kill()
                 raise WorkerDied(Status.REFUSED, "the worker sent data that nobody asked for")
+            if self.mailbox is not None:
+                self.mailbox.clear()
             self._send(wire.pack_frame({**request, "ticket": ticket}), deadline, limit_s)
-            awake_until = time.monotonic() + awake_s
-            while time.monotonic() < awake_until and not select.select([self.sock], [], [], 0)[0]:
-                pass
+            if meanwhile is not None:
+                meanwhile(self, lambda: time.monotonic() > deadline or self._answers())
             reply = self._receive(deadline, limit_s, poll_s)
         except (BrokenPipeError, ConnectionResetError):
             raise self._ended() from None
@@ -121,6 +130,10 @@ class Worker:
             self.kill()
             raise WorkerDied(Status.REFUSED, "the worker sent something that is not an answer")
         return reply
+
+    def _answers(self) -> bool:
+        """Whether there is something to read, if only that nothing will come."""
+        return bool(select.select([self.sock], [], [], 0)[0])
 
     def _send(self, data: bytes, deadline: float, limit_s: float) -> None:
         view = memoryview(data)
@@ -322,13 +335,11 @@ class Warm:
                 "data_bytes": None if gpu else limits.memory_bytes, "cpu_s": None,
             },
         }  # fmt: skip
+        handed = [theirs.fileno(), write_output, write_status, *([mailbox.create()] if clock else [])]
         with self._lock:
-            socket.send_fds(
-                self.control,
-                [(json.dumps(request) + "\n").encode()],
-                [theirs.fileno(), write_output, write_status],
-            )
+            socket.send_fds(self.control, [(json.dumps(request) + "\n").encode()], handed)
             warden = int(self._line(30.0)["warden"])
+        page = Mailbox(handed.pop()) if clock else None
         theirs.close()
         os.close(write_output)
         os.close(write_status)
@@ -343,7 +354,7 @@ class Warm:
         guard = watch.Watch(
             pid, memory, scratch, limits.scratch_bytes, processes=GPU_PROCESSES if gpu else limits.processes
         )
-        worker = Worker(ours, status, output, pid, warden, guard, "none", self, scratch)
+        worker = Worker(ours, status, output, pid, warden, guard, "none", self, scratch, page)
         try:
             hello = worker._receive(time.monotonic() + 60.0, 60.0)
         except WorkerDied as died:

@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import math
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 
 from harness import data
+from harness.timing.side import FEW
 
-FEW = torch.arange(16)  # elements of an output that an answer has to bring
 BURST_MS = 3.0  # of the faster side's time in the longer burst,
 LONGEST, SHORTEST = 32, 3  # within so many calls
 EMPTY = (8, 32)  # "calls" of bursts that only make the L2 cold
@@ -46,9 +45,7 @@ class Bursting(Protocol):
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None: ...
 
-    def burst(self, spin_ms: float) -> float: ...
-
-    def chosen(self, number: int, index: torch.Tensor) -> Any: ...
+    def clocked(self, spin_ms: float, number: int, index: torch.Tensor) -> tuple[float, float]: ...
 
 
 def lengths(call_ms: float, case_bytes: int, free_bytes: int) -> tuple[int, int]:
@@ -86,10 +83,8 @@ class Slope:
         """The seeds of a burst that was taken the time of; another one when the host was late, but not for ever."""
         for _ in range(RETRIES):
             seeds = _fill(self._side, self._case, count)
-            started = time.perf_counter()
-            queued = self._side.burst(self._spin)
-            self._side.chosen(secrets.randbelow(count), FEW)  # which waits for the work, whatever the burst waited for
-            self._fastest[count] = min(self._fastest[count], 1e3 * (time.perf_counter() - started))
+            whole, queued = _burst(self._side, self._spin, count)
+            self._fastest[count] = min(self._fastest[count], whole)
             if self.waited or queued < self._spin:
                 break
         return seeds
@@ -100,10 +95,10 @@ def _spin_ms(side: Bursting, case: dict[str, Any], count: int) -> tuple[float, b
     for the device, so that no spin is long enough."""
     spin = shortest = max(1.0, SPIN_MS * count)
     _fill(side, case, count)
-    side.burst(spin)  # the first one has to get memory from the driver, and is no measure
+    _burst(side, spin, count)  # the first one has to get memory from the driver, and is no measure
     while True:
         _fill(side, case, count)
-        queued = side.burst(spin)
+        _, queued = _burst(side, spin, count)
         if SPARE * queued < spin:
             return spin, False
         if spin >= MOST_SPIN_MS:
@@ -115,6 +110,12 @@ def _fill(side: Bursting, case: dict[str, Any], count: int) -> list[int]:
     seeds = [data.fresh_seed() for _ in range(count)]
     side.fill(case, seeds)
     return seeds
+
+
+def _burst(side: Bursting, spin_ms: float, count: int) -> tuple[float, float]:
+    """The milliseconds until elements of an output are there that nobody knows before, and those of queueing."""
+    index = torch.tensor([secrets.randbelow(1 << 62) for _ in range(FEW)])
+    return side.clocked(spin_ms, secrets.randbelow(count), index)
 
 
 def excess_ms(claimed_ms: float, outside_ms: float, longer_ms: float, kernels: int, waited: bool) -> float:

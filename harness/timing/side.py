@@ -10,6 +10,8 @@ The submission's side lives in its worker, the baseline's in the examiner. Three
 from __future__ import annotations
 
 import contextlib
+import struct
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,20 @@ import torch
 from harness import data
 from harness.timing import clock
 from harness.timing.trace import Kernel, Trace
+
+FEW = 16  # elements of an output that show that a burst is over
+_ASKED = struct.Struct(f"<{1 + FEW}q")
+
+
+def asked(number: int, index: torch.Tensor) -> bytes:
+    """The question for `FEW` elements of the output of a call, as it is sent."""
+    return _ASKED.pack(number, *index.tolist())
+
+
+def few(question: bytes) -> tuple[int, torch.Tensor]:
+    """The call and the flat positions that such a question is about."""
+    number, *index = _ASKED.unpack(question)
+    return number, torch.tensor(index)
 
 
 class Side:
@@ -57,6 +73,14 @@ class Side:
             self.outputs, queued = clock.burst(self.function, self._args, self.flush, spin_ms)
         return queued
 
+    def clocked(self, spin_ms: float, number: int, index: torch.Tensor) -> tuple[float, float]:
+        """A burst, until elements of an output are there, by this process' clock: the milliseconds of all of it, and those
+        that queueing took."""
+        started = time.perf_counter()
+        queued = self.burst(spin_ms)
+        self.bytes_of(number, index)
+        return 1e3 * (time.perf_counter() - started), queued
+
     def give_back(self) -> None:
         """The memory of the last calls, back to the device."""
         self.outputs, self._args = [], []
@@ -80,6 +104,11 @@ class Side:
             index = index.to(self.device)
             values = [t.detach().reshape(-1)[index % max(1, t.numel())].cpu() if t.numel() else t.cpu() for t in leaves]
         return values, [tuple(t.shape) for t in leaves]
+
+    def bytes_of(self, number: int, index: torch.Tensor) -> bytes:
+        """What `chosen` gives, as it lies in memory: one output after the other."""
+        values, _ = self.chosen(number, index)
+        return b"".join(bytes(v.view(torch.uint8).numpy()) for v in values)
 
     def _harness(self) -> contextlib.AbstractContextManager[None]:
         return self._trace.harness() if self._trace is not None else contextlib.nullcontext()

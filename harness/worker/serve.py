@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from harness import sandbox, wire
+from harness.mailbox import Mailbox
 from harness.timing import clock, trace
 from harness.worker import evidence, timed, tuning
 from harness.worker.memory import Arena
@@ -428,6 +429,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # the parent's choice is not ours
     level = "none"
+    box = Mailbox(request["mailbox_fd"]) if request["clock"] else None
     if request["sandbox"]:
         if "pid" in namespaces:
             with contextlib.suppress(OSError):
@@ -454,7 +456,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
             trace.prepare()
         torch.cuda.init()  # type: ignore[no-untyped-call]
     channel.send({"status": "ok", "sandbox": level})
-    clocked = timed.Timed(worker)
+    clocked = timed.Timed(worker, box)
     handlers = {name: getattr(worker, name) for name in _OPERATIONS}
     handlers |= {name: getattr(clocked, name) for name in timed.OPERATIONS}
     while (message := channel.receive()) is not None:

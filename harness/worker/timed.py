@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from harness import data
+from harness import data, mailbox
+from harness.mailbox import Mailbox
 from harness.timing import clock
-from harness.timing.side import Side
+from harness.timing.side import Side, few
 from harness.worker import evidence
 from harness.worker.rejected import Rejected, ruled
 
 OPERATIONS = ("prime", "sample", "fill", "burst", "trace", "peek")
+PATIENCE_S = 10.0  # of a burst, with an examiner that may have been stopped
 _frames = sys._current_frames  # one a thread; bound before a submission is imported
 
 
@@ -31,8 +34,8 @@ class _Loaded(Protocol):
 class Timed:
     """Calls the worker's submission for the clock; each method answers one request."""
 
-    def __init__(self, worker: _Loaded) -> None:
-        self._worker = worker
+    def __init__(self, worker: _Loaded, mailbox: Mailbox | None) -> None:
+        self._worker, self._mailbox = worker, mailbox
         self._side: Side | None = None
         self._own: set[str] = set()  # names of the submission's kernels, as they were compiled
         self._threads = 1
@@ -68,9 +71,24 @@ class Timed:
         return {"status": "ok"}
 
     def burst(self, request: dict[str, Any]) -> dict[str, Any]:
-        """A burst of calls on those values; the examiner takes the time of the answer."""
+        """A burst of calls on those values, begun when the examiner says so, who takes the time until it sees elements of
+        an output that it names when the burst is over."""
+        box, until = self._mailbox, time.monotonic() + PATIENCE_S
+        if box is None:
+            raise Rejected(status="failed", message="this worker was not started for the clock")
+
+        def gone() -> bool:
+            return time.monotonic() > until
+
         with self._watched():
+            box.post(mailbox.READY)
+            if not box.wait(mailbox.GO, gone):
+                raise Rejected(status="failed", message="nobody takes the time")
             queued = self.side.burst(request["spin_ms"])
+            box.post(mailbox.DONE)
+            if not box.wait(mailbox.ASK, gone):
+                raise Rejected(status="failed", message="nobody asks for an output")
+            box.post(mailbox.ANSWER, self.side.bytes_of(*few(box.data())))
         return {"status": "ok", "queued_ms": queued}
 
     def trace(self, request: dict[str, Any]) -> dict[str, Any]:

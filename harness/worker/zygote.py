@@ -87,8 +87,9 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
             sys.stderr.flush()
         finally:
             os._exit(code)
-    os.close(data)
-    os.close(output)
+    for descriptor in (data, output, request["mailbox_fd"]):
+        if descriptor is not None:
+            os.close(descriptor)
     os.write(status, (json.dumps({"pid": pid, "namespaces": list(namespaces)}) + "\n").encode())
     _, ended, usage = os.wait4(pid, 0)
     end = {
@@ -117,8 +118,9 @@ def main(mode: str, fd: int) -> None:
         while b"\n" in buffer:
             line, buffer = buffer.split(b"\n", 1)
             request = json.loads(line)
-            data, output, request["status_fd"] = descriptors[:3]
-            del descriptors[:3]
+            data, output, request["status_fd"], *mailbox = handed = descriptors[: 4 if request["clock"] else 3]
+            del descriptors[: len(handed)]
+            request["mailbox_fd"] = mailbox[0] if mailbox else None
             pid = os.fork()
             if pid == 0:
                 control.close()
@@ -127,7 +129,7 @@ def main(mode: str, fd: int) -> None:
                     _worker(request, data, output)
                 finally:
                     os._exit(70)
-            for descriptor in (data, output, request["status_fd"]):
+            for descriptor in handed:
                 os.close(descriptor)
             control.sendall((json.dumps({"warden": pid}) + "\n").encode())
 
