@@ -122,9 +122,9 @@ class Bench:
             found = timing.judge(lab, self.device, None, self.peaks)
             seconds.append(time.monotonic() - started)
             statuses[str(found.status)] += 1
-            if found.ratio is None:
+            if found.message:
                 print(target, found.message)
-            else:
+            if found.ratio is not None:
                 ratios.append(found.ratio)
                 milliseconds = found.cases[0].time_ms
         return {

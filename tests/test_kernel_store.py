@@ -27,50 +27,82 @@ def compiled(tmp_path):
     return folder
 
 
-def _kept(store, name, tmp_path):
-    store.take(name, tmp_path / "taken")
-    return {p.relative_to(tmp_path / "taken").as_posix() for p in (tmp_path / "taken").rglob("*") if p.is_file()}
+def _kept(store, name):
+    folder = store.find(name)
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} if folder else set()
 
 
-def test_what_was_kept_is_there_again(store, compiled, tmp_path):
+def _names(store):
+    """Of what is kept; nothing else may be left in the folder."""
+    found = sorted(p.name for p in store._folder.iterdir()) if store._folder.exists() else []
+    assert found == sorted(name for f in found if not f.endswith(".bytes") for name in (f, f + ".bytes"))
+    return [name for name in found if not name.endswith(".bytes")]
+
+
+def test_what_was_kept_is_there_again(store, compiled):
     name = KernelStore.name("work", "3.7")
     store.keep(name, compiled)
-    assert _kept(store, name, tmp_path) == {"KEY/kernel.cubin", "KEY/launcher.so"}
-    assert os.access(tmp_path / "taken" / "KEY" / "launcher.so", os.X_OK)
-    assert not _kept(store, KernelStore.name("work", "3.8"), tmp_path / "other")
+    assert _kept(store, name) == {"KEY/kernel.cubin", "KEY/launcher.so"}
+    assert os.access(store.find(name) / "KEY" / "launcher.so", os.X_OK)
+    assert not _kept(store, KernelStore.name("work", "3.8"))
 
 
-def test_the_last_run_counts(store, compiled, tmp_path):
+def test_each_run_adds_what_is_new(store, compiled):
     store.keep("name", compiled)
+    (compiled / "KEY" / "kernel.cubin").write_text("a file of that name is there")
+    (compiled / "KEY" / "kernel.ptx").write_text("and this one is not")
     (compiled / "KEY2").mkdir()
     (compiled / "KEY2" / "more.ptx").write_text("x")
+    (compiled / "EMPTY").mkdir()  # as Triton leaves it where it has found a kernel elsewhere
     store.keep("name", compiled)
-    assert "KEY2/more.ptx" in _kept(store, "name", tmp_path)
-    assert [p.name for p in (tmp_path / "kernels").iterdir()] == ["name"]
+    assert _kept(store, "name") == {"KEY/kernel.cubin", "KEY/kernel.ptx", "KEY/launcher.so", "KEY2/more.ptx"}
+    assert (store.find("name") / "KEY" / "kernel.cubin").read_bytes().startswith(b"\x7fELF")
+    assert not (store.find("name") / "EMPTY").exists()
+    assert _names(store) == ["name"]
 
 
 @pytest.mark.parametrize("plant", [lambda p: p.symlink_to("/etc/passwd"), os.mkfifo, lambda p: p.symlink_to("/etc")])
 def test_a_folder_with_anything_but_files_is_not_kept(store, compiled, tmp_path, plant):
     plant(compiled / "KEY" / "odd")
     store.keep("name", compiled)
-    assert not _kept(store, "name", tmp_path)
+    assert not _kept(store, "name")
     assert not list((tmp_path / "kernels").iterdir())
 
 
-def test_what_is_too_large_is_not_kept(store, compiled, tmp_path, monkeypatch):
+def test_what_is_too_large_is_not_kept(store, compiled, monkeypatch):
     monkeypatch.setattr(kernel_store, "MOST_OF_ONE", 100)
     store.keep("name", compiled)
-    assert not _kept(store, "name", tmp_path)
+    assert not _kept(store, "name")
+
+
+def test_what_has_become_too_large_begins_anew(store, compiled, monkeypatch):
+    monkeypatch.setattr(kernel_store, "MOST_OF_ONE", 500)
+    store.keep("name", compiled)
+    (compiled / "KEY2").mkdir()
+    (compiled / "KEY2" / "kernel.cubin").write_bytes(b"x" * 200)
+    store.keep("name", compiled)
+    assert _names(store) == []
+    store.keep("name", compiled)
+    assert not _kept(store, "name")
 
 
 def test_what_was_not_used_for_the_longest_time_goes_first(store, compiled, monkeypatch):
     for age, name in enumerate(("new", "old", "older")):
         store.keep(name, compiled)
-        os.utime(store._folder / name, (1e9 - age, 1e9 - age))
-    monkeypatch.setattr(kernel_store, "MOST_BYTES", 1000)
-    (compiled / "KEY2").mkdir()
+        os.utime(store._folder / f"{name}.bytes", (1e9 - age, 1e9 - age))
+    monkeypatch.setattr(kernel_store, "MOST_BYTES", 1300)
+    assert store.find("older")  # used again
     store.keep("newest", compiled)
-    assert {p.name for p in store._folder.iterdir()} == {"new", "newest"}
+    assert _names(store) == ["new", "newest", "older"]
+
+
+def test_what_an_ended_run_has_left_is_thrown_away(store, compiled):
+    store.keep("name", compiled)
+    (store._folder / "part-1").mkdir()
+    (store._folder / "part-2").mkdir()
+    os.utime(store._folder / "part-1", (1e9, 1e9))
+    store.keep("other", compiled)
+    assert [p.name for p in store._folder.glob("part-*")] == ["part-2"]
 
 
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(compiled, tmp_path):
@@ -92,19 +124,28 @@ def graded(tmp_path):
             arguments = ["ch02.vec_add", "--from", str(file), "--device", "cpu", "--check", "compiles", "--json", "-"]
             result = CliRunner().invoke(grade, arguments, obj=park, standalone_mode=False)
             assert '"status": "passed"' in result.stdout, result.stdout
-            return sorted(p.name for p in (tmp_path / "kernels").iterdir()) if (tmp_path / "kernels").exists() else []
+            return _names(KernelStore(tmp_path / "kernels"))
 
         yield run
 
 
-def test_the_next_run_of_the_same_file_finds_its_kernels(graded, tmp_path):
+def test_the_next_run_of_the_same_file_finds_its_kernels(graded, tmp_path, monkeypatch):
     file = tmp_path / "vec_add.py"
     file.write_text((ROOT / "reference/ch02_triton_syntax/vec_add.py").read_text())
     first = graded(file)
     assert len(first) == 2  # two targets
     stamps = {p: p.stat().st_mtime for p in (tmp_path / "kernels").rglob("*.cubin")}
     assert stamps
+    made, keep = [], KernelStore.keep
+
+    def seen(self, name, source):
+        made.extend(source.rglob("*.cubin"))
+        keep(self, name, source)
+
+    monkeypatch.setattr(KernelStore, "keep", seen)
     assert graded(file) == first
+    assert not made
     assert {p: p.stat().st_mtime for p in (tmp_path / "kernels").rglob("*.cubin")} == stamps  # nothing new was made
     file.write_text(file.read_text() + "\n# another work\n")
     assert len(graded(file)) == 4
+    assert made

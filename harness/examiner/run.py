@@ -58,8 +58,9 @@ class Options:
     @property
     def judges(self) -> int:
         """Checks at a time."""
-        # On a GPU the driver makes one context at a time: sixteen workers wait for one another.
-        return self.jobs or min(8 if self.gpu else 4, len(os.sched_getaffinity(0)))
+        # A GPU goes from process to process in turns, and the driver makes one context at a time: with sixteen workers more
+        # is waited for than gained.
+        return self.jobs or min(12 if self.gpu else 4, len(os.sched_getaffinity(0)))
 
     @property
     def aside(self) -> int:

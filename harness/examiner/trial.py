@@ -18,6 +18,7 @@ from harness.examiner import compare, diagnose
 from harness.examiner.warm import POLL_S, Meanwhile, Worker, WorkerDied
 from harness.grading.domain import CONTIGUOUS, Drawn, Focus, Tensor, lay, layout_name
 from harness.grading.grader import Grader, TensorGrader
+from harness.grading.patterns import specialised
 from harness.status import Status
 
 CONFIGURATIONS = 24  # of one autotuner that are run on one and the same example; every example has the turn of one of them
@@ -350,8 +351,11 @@ class Trial:
 
 
 def _turn(drawn: Drawn | None) -> int:
-    """A number that follows from the example, so that it is the same when the example is run again."""
-    return 0 if drawn is None else zlib.crc32(repr(sorted(drawn.dims.items(), key=str)).encode())
+    """A number that follows from the example, so that it is the same when the example is run again, and the same for all
+    that look alike to Triton's compiler, which would have to compile each of them for each configuration."""
+    tensors = [a for a in _flatten(drawn.values()) if isinstance(a, torch.Tensor)] if drawn is not None else []
+    looks = [(str(t.dtype), *map(specialised, (*t.shape, *t.stride()))) for t in tensors]
+    return zlib.crc32(repr(looks).encode())
 
 
 _FACTS = ("alias", "odd", "grad", "device", "taint", "moved", "own", "stride")  # of each tensor in an answer

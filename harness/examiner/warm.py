@@ -320,7 +320,8 @@ class Warm:
         read_status, write_status = os.pipe()
         mode = self._mode(device)
         gpu = mode == "gpu"
-        environment = {"TRITON_CACHE_DIR": str(self._cache(scratch, mode, origin)), "TMPDIR": str(scratch), "HOME": str(scratch)}
+        kept = self._store.find(name) if self._store is not None and (name := self._kept_as(mode, origin)) else None
+        environment = {"TRITON_CACHE_DIR": str(self._cache(scratch, mode)), "TMPDIR": str(scratch), "HOME": str(scratch)}
         if not gpu:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         elif not clock:
@@ -329,7 +330,7 @@ class Warm:
         request = {
             "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
-            "readable": self._readable,
+            "kept": str(kept) if kept is not None else None, "readable": [*self._readable, *([str(kept)] if kept else [])],
             "limits": {
                 "processes": GPU_PROCESSES if gpu else limits.processes, "file_bytes": limits.file_bytes, "open_files": 1024,
                 "data_bytes": None if gpu else limits.memory_bytes, "cpu_s": None,
@@ -369,14 +370,11 @@ class Warm:
     def _mode(self, device: str) -> str:
         return "compile" if self.mode == "gpu" and device == "cpu" else self.mode
 
-    def _cache(self, scratch: Path, mode: str, origin: str) -> Path:
-        """Triton's cache for the workers in `scratch`: their own, begun as a copy of what was kept from the last run of
-        the same submission, and of what the parent has built."""
+    def _cache(self, scratch: Path, mode: str) -> Path:
+        """Triton's cache for the workers in `scratch`: their own, begun as a copy of what the parent has built."""
         cache = scratch / f"cache-{mode}"
         with self._lock:
             if not cache.exists():
-                if self._store is not None and (name := self._kept_as(mode, origin)):
-                    self._store.take(name, cache)
                 if mode == "gpu":
                     shutil.copytree(self.facts["seed"], cache, dirs_exist_ok=True)
                 cache.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-FOLLOWING = 3  # examples that follow each of the patterns for one that has its own
+FOLLOWING = 5  # examples that follow each of the patterns for one that has its own
 # How many patterns the examples of a part share, and what chooses them; None: each example has its own.
 _patterns: ContextVar[tuple[int, int] | None] = ContextVar("patterns", default=None)
 
@@ -45,8 +45,8 @@ class Pattern:
         """Those of the sizes that are all 1, all multiples of 16, or all neither."""
         if not self.number:
             return fitting
-        kind = _specialised(self._random(name).choice(fitting))
-        return tuple(n for n in fitting if _specialised(n) == kind)
+        kind = specialised(self._random(name).choice(fitting))
+        return tuple(n for n in fitting if specialised(n) == kind)
 
     def one(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """One of the values."""
@@ -58,5 +58,6 @@ class Pattern:
         return (values[(first + self.number) % len(values)],) if self.number else values
 
 
-def _specialised(n: int) -> str:
+def specialised(n: int) -> str:
+    """What Triton's compiler sees of a number."""
     return "one" if n == 1 else "sixteen" if n % 16 == 0 else "plain"

@@ -28,7 +28,7 @@ LOOKS = (32, 64, 128, 256)  # pairs of each case after which the verdict is trie
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
 # Half-width, as a share of the ratio, that a clear verdict must have as well, so that what is printed is stable. Short calls
 # differ by more from one process to the next, whatever one does within it.
-PRECISE, PRECISE_SHORT = 0.003, 0.006
+PRECISE, PRECISE_SHORT = 0.003, 0.015
 SHORT_MS = 0.1  # of either side: calls below it are short
 BUDGET_MS = 1000.0  # of the device, for the pairs of one case
 FEWEST_CLEAN = 0.5  # share of the pairs that must be left when disturbed ones are thrown out

@@ -21,7 +21,7 @@ import torch
 from harness import sandbox, wire
 from harness.mailbox import Mailbox
 from harness.timing import clock, trace
-from harness.worker import evidence, timed, tuning
+from harness.worker import evidence, kept_kernels, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
@@ -445,6 +445,8 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     channel = Channel(sock)
     worker = Worker(request, channel)
     evidence.install(str(worker.folder) + os.sep)
+    if request["kept"] is not None:
+        kept_kernels.install(Path(request["kept"]))
     if worker.mode != "compile":
         tuning.install()
     if worker.device.type == "cuda":
