@@ -199,7 +199,8 @@ class Bench:
             true = self.ratio(lab, 768) / threshold
             statuses, ratios = Counter(), []
             for _ in range(times):
-                found = verdict.sequence(1, threshold, timing.Stopwatch(lab, self.device, self.peaks))
+                watch = timing.Stopwatch(lab, self.device, self.peaks)
+                found = verdict.sequence(1, threshold, watch, short=watch.short())
                 statuses[str(found.status)] += 1
                 ratios.append(found.whole.ratio / threshold)
             lab.drop()

@@ -54,7 +54,7 @@ class Mailbox:
         while self._page[0] != step:
             looks += 1
             if looks % _LOOKS == 0 and gone():
-                return False
+                return self._page[0] == step  # it may have said so just now, as the last thing that it did
         return True
 
     def data(self) -> bytes:

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
 import pytest
 
+from harness.examiner import judges as judging
 from harness.examiner.judges import Judges
 from harness.examiner.run import Run
 from harness.sandbox import watch
@@ -49,6 +50,22 @@ def test_an_interrupt_is_not_theirs(judges):
     assert judges(lambda: os.kill(os.getpid(), signal.SIGINT) or "goes on", 1).submit().result() == "goes on"
 
 
+def test_an_interrupt_while_they_are_made_leaves_none(monkeypatch):
+    made = []
+
+    class Interrupted(judging.ProcessPoolExecutor):
+        def submit(self, *args):
+            made.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().submit(*args)
+
+    monkeypatch.setattr(judging, "ProcessPoolExecutor", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Judges(os.getpid, 2, int)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        ProcessPoolExecutor.submit(made[0], os.getpid)
+
+
 def test_a_judge_that_ends_does_its_last_first(judges, tmp_path):
     pool = judges(os.getpid, 2, lambda: (tmp_path / str(os.getpid())).touch())
     pids = {pool.submit().result() for _ in range(8)}
@@ -74,6 +91,7 @@ def test_the_check_of_a_judge_that_was_killed_is_the_machines_fault():
 
 MAKER = """
 import os, time
+from harness.examiner import judges as judging
 from harness.examiner.judges import Judges
 def work():
     time.sleep(0.2)

@@ -37,6 +37,16 @@ def test_who_will_not_answer_is_not_waited_for(pages):
     assert not ours.wait(READY, lambda: time.monotonic() > until)
 
 
+def test_the_last_word_counts(pages):
+    ours, theirs = pages
+
+    def gone():
+        theirs.post(READY)  # between the look at the page and this question
+        return True
+
+    assert ours.wait(READY, gone)
+
+
 def test_what_was_said_before_does_not_count(pages):
     ours, theirs = pages
     theirs.post(READY)

@@ -35,11 +35,15 @@ class Judges:
         """`last`: what each judge does before it ends."""
         context = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(count, context, _begin, (os.getpid(), work, last))  # a fork pickles nothing
-        with interrupt.deferred(), warnings.catch_warnings():
-            # Python warns of a fork beside threads. Those that may run here draw progress or drain pipes, and hold no
-            # lock that a judge takes.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._pool.submit(os.getpid).result()  # the first call makes all of them
+        try:
+            with interrupt.deferred(), warnings.catch_warnings():
+                # Python warns of a fork beside threads. Those that may run here draw progress or drain pipes, and hold
+                # no lock that a judge takes.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._pool.submit(os.getpid).result()  # the first call makes all of them
+        except BaseException:  # the interrupt that was deferred
+            self.close()
+            raise
 
     def submit(self, *args: Any) -> Future[Any]:
         """Have `work(*args)` done by a judge that is free."""

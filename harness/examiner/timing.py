@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import secrets
 import tempfile
@@ -40,10 +41,11 @@ from harness.timing.conditions import Gauge
 from harness.timing.roofline import Peaks, Work
 from harness.timing.side import Side
 from harness.timing.trace import Kernel, Trace, total_ms
-from harness.timing.verdict import SHORT_MS, Pair
+from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
+SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
 UNTRACED = "the profiler is not there: short calls are timed by events, and nobody saw whose kernels ran"
@@ -110,15 +112,14 @@ class Stopwatch:
         self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
         self.traced: set[int] = set()  # cases whose times are the trace's
+        self._shortest = math.inf  # milliseconds of either side in the case that was settled last
         self._empty = witness.Slope(self.theirs, {}, witness.EMPTY)
         self._last = -1
         self._due = 0
 
     def __call__(self, number: int, turns: range) -> list[Pair]:
         """The next pairs of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
-        if number != self._last:
-            self._last = number
-            self.settle(number)
+        self.settle(number)
         times: list[tuple[float, float]] = []
         conditions = []
         with self.tracing(number in self.traced) as traced:
@@ -180,7 +181,10 @@ class Stopwatch:
                 found += calls
 
     def settle(self, number: int) -> None:
-        """A case begins: give back the last one's memory, bring the device to its clock, see who does the work."""
+        """If a case begins: give back the last one's memory, bring the device to its clock, see who does the work."""
+        if number == self._last:
+            return
+        self._last = number
         case = self.cases[number]
         self.theirs.function = case.run
         self.theirs.give_back()
@@ -190,7 +194,7 @@ class Stopwatch:
         self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
-            shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
+            self._shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
         if not self.profiler or number in self.kernels:  # one clock for all pairs of a case
             return
         with self.tracing() as (ours, theirs):
@@ -199,8 +203,13 @@ class Stopwatch:
         offence = provenance.offence(ours, self.ours.own)
         if offence and self.lab.grader.kernels:
             raise Wrong(offence, status=Status.REFUSED)
-        if shortest < SHORT_MS and theirs[0]:  # the driver's own copies, which a baseline may be, are in no trace
+        if self._shortest < SHORT_MS and theirs[0]:  # the driver's own copies, which a baseline may be, are in no trace
             self.traced.add(number)
+
+    def short(self) -> bool:
+        """Whether calls are, by the first case; those of an exercise are of a kind."""
+        self.settle(0)
+        return self._shortest < SHORT_MS
 
     def witnessed(self, number: int) -> Doubt | None:
         """Hold a case's times to this process' clock: None where they agree, what it says where the claim is shorter."""
@@ -322,7 +331,7 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
         if failed is not None:
             raise failed
         watch = Stopwatch(lab, device, peaks)
-        found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch)
+        found = verdict.sequence(len(watch.cases), float(lab.exercise.threshold or 0), watch, short=watch.short())
         doubts: dict[int, Doubt] = {}
         if found.status is not Performance.FAILED:  # nobody claims to be slow
             doubts = {number: doubt for number in range(len(watch.cases)) if (doubt := watch.witnessed(number))}

@@ -10,7 +10,9 @@ would estimate the same and need random numbers: the same samples could give two
 
 Cases are joined by the geometric mean of their medians; half-widths add in quadrature, on the scale of logarithms. The
 samples are looked at after 32, 64, 128 and 256 pairs; each look spends a quarter of the error that the verdict may
-have (Bonferroni), so that looking often does not turn chance into a verdict.
+have (Bonferroni), so that looking often does not turn chance into a verdict. Short calls scatter more, from one to the
+next and from one process to another, and to begin and end a trace of them takes as long as 30 pairs: they are looked
+at after 96 and 256 pairs, and need not be known so well.
 """
 
 from __future__ import annotations
@@ -25,11 +27,10 @@ from statistics import median
 from harness.status import Performance
 
 LOOKS = (32, 64, 128, 256)  # pairs of each case after which the verdict is tried
+LOOKS_SHORT = (96, 256)  # where calls are short
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
-# Half-width, as a share of the ratio, that a clear verdict must have as well, so that what is printed is stable. Short calls
-# differ by more from one process to the next, whatever one does within it.
+# Half-width, as a share of the ratio, that a clear verdict must have as well: what is printed is stable. For short calls.
 PRECISE, PRECISE_SHORT = 0.003, 0.015
-SHORT_MS = 0.1  # of either side: calls below it are short
 BUDGET_MS = 1000.0  # of the device, for the pairs of one case
 FEWEST_CLEAN = 0.5  # share of the pairs that must be left when disturbed ones are thrown out
 DRIFT = 0.05  # change of the clock between the calls of a pair that disturbs it
@@ -134,8 +135,9 @@ class Verdict:
     message: str = ""
 
 
-def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool) -> Verdict | None:
-    """The verdict on what was measured so far, or None when more pairs are wanted. `final`: there will be no more."""
+def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool, short: bool = False) -> Verdict | None:
+    """The verdict on what was measured so far, or None when more pairs are wanted. `final`: there will be no more; `short`:
+    calls are."""
     kept = [[p for p in pairs if not disturbance(p)] for pairs in cases]
     thrown = Counter(d for pairs in cases for p in pairs if (d := disturbance(p)))
     measured = sum(map(len, cases))
@@ -153,7 +155,6 @@ def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool) -> 
         status = Performance.PASSED
     elif whole.high < threshold:
         status = Performance.FAILED
-    short = any(median([min(p.ours, p.theirs) for p in pairs]) < SHORT_MS for pairs in kept)
     if not final and (status is Performance.INCONCLUSIVE or whole.half_width > (PRECISE_SHORT if short else PRECISE)):
         return None
     message = ""
@@ -162,16 +163,19 @@ def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool) -> 
     return Verdict(status, whole, intervals, measured, thrown, message)
 
 
-def sequence(cases: int, threshold: float, measure: Callable[[int, range], Sequence[Pair]]) -> Verdict:
-    """Pairs until there is a verdict. `measure(case, turns)` gives the next pairs of a case, one a turn.
+def sequence(
+    cases: int, threshold: float, measure: Callable[[int, range], Sequence[Pair]], *, short: bool = False
+) -> Verdict:
+    """Pairs until there is a verdict. `measure(case, turns)` gives the next pairs of a case, one a turn; `short`: calls are.
 
     How many there may be follows from the baseline's time alone: a submission cannot buy a shorter look by being slow.
     """
     measured: list[list[Pair]] = [[] for _ in range(cases)]
-    for look in LOOKS:
+    looks = LOOKS_SHORT if short else LOOKS
+    for look, further in zip(looks, (*looks[1:], math.inf), strict=True):
         for case, pairs in enumerate(measured):
             pairs += measure(case, range(len(pairs), look))
-        found = judge(measured, threshold, final=look == LOOKS[-1] or 2 * look > affordable(measured, threshold))
+        found = judge(measured, threshold, final=further > affordable(measured, threshold), short=short)
         if found is not None:
             return found
     raise AssertionError("the last look decides")
