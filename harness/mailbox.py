@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 SIZE = 1 << 16
-READY, GO, DONE, ASK, ANSWER = range(1, 6)  # the steps of a burst: whoever waits for one is told by the other side
+READY, GO, DONE, ASK, ANSWER = range(1, 6)  # the steps of timed calls: whoever waits for one is told by the other side
 _LENGTH = slice(8, 16)
 _DATA = 16
 _LOOKS = 20_000  # at the page, about a millisecond, between two looks at anything else

@@ -6,6 +6,7 @@ Whatever comes back was said by a process that the submission lives in. Here it 
 from __future__ import annotations
 
 import math
+import struct
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,11 +17,14 @@ from harness import mailbox
 from harness.errors import MachineError
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Meanwhile, Worker
+from harness.mailbox import Mailbox
 from harness.timing.side import asked
 from harness.timing.trace import Kernel
 
 # While somebody looks at what the worker holds, an answer waits, and its time may be being taken.
 TIMED_POLL_S = 1.0
+_DOUBLE = struct.Struct("<d")
+Sample = Callable[[int], float]
 
 
 class Remote:
@@ -31,16 +35,26 @@ class Remote:
         self.own: frozenset[str] = frozenset()  # names of the submission's kernels, as far as a trace has told
         self._samples = 0  # since the trace began
 
-    def _ask(self, operation: str, meanwhile: Meanwhile | None = None, **request: Any) -> dict[str, Any]:
-        request["op"] = operation
-        reply = self._lab.ask(request, self._lab.exercise.limits.call_s, TIMED_POLL_S, meanwhile)
+    def _ask(self, operation: str, meanwhile: Meanwhile | None = None, calls: int = 1, **request: Any) -> dict[str, Any]:
+        limit_s = calls * self._lab.exercise.limits.call_s
+        reply = self._lab.ask({**request, "op": operation, "patience_s": limit_s}, limit_s, TIMED_POLL_S, meanwhile)
         raise_reply(reply)
         return reply
 
+    def samples(self, case: dict[str, Any], count: int, work: Callable[[Sample], None]) -> None:
+        """Do `work` with a function that gives the milliseconds of one call on the values of a seed; it may be called
+        `count` times."""
+        talk = _Talk(work)
+        self._ask("sample", talk, count, case=case)
+        self._samples += talk.count
+        if not talk.over:
+            raise Wrong("the worker ended the timed calls")
+
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
-        self._samples += 1
-        return _milliseconds(self._ask("sample", case=case, seed=seed)["ms"])
+        taken: list[float] = []
+        self.samples(case, 1, lambda sample: taken.append(sample(seed)))
+        return taken[0]
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""
@@ -50,7 +64,9 @@ class Remote:
         """A burst of calls on those values, until elements of an output are there, by this process' clock: the
         milliseconds of all of it, and those that queueing took, as the worker says."""
         taken = _Taken(number, index)
-        queued = _milliseconds(self._ask("burst", taken, spin_ms=spin_ms)["queued_ms"])
+        queued = self._ask("burst", taken, spin_ms=spin_ms)["queued_ms"]
+        if not isinstance(queued, float):
+            raise Wrong(f"a burst was queued in {queued!r} ms: no clock says so")
         values, _ = self.chosen(number, index)
         if taken.answer is None or taken.answer != b"".join(bytes(v.view(torch.uint8).numpy()) for v in values):
             raise Wrong("a burst of timed calls ended before its outputs were there")
@@ -87,6 +103,38 @@ class Remote:
         return values, shapes
 
 
+class _Silent(Exception):
+    """The worker says nothing more by the page; why, its answer will say."""
+
+
+class _Talk:
+    """Times single calls while the worker waits for seeds."""
+
+    def __init__(self, work: Callable[[Sample], None]) -> None:
+        self._work = work
+        self.count = 0
+        self.over = False
+
+    def __call__(self, worker: Worker, gone: Callable[[], bool]) -> None:
+        box = _page(worker)
+
+        def sample(seed: int) -> float:
+            box.post(mailbox.GO, seed.to_bytes(8, "little"))
+            if not box.wait(mailbox.DONE, gone):
+                raise _Silent
+            self.count += 1
+            return _milliseconds(box.data())
+
+        try:
+            if box.wait(mailbox.READY, gone):
+                self._work(sample)
+                self.over = True
+        except _Silent:
+            pass
+        finally:
+            box.post(mailbox.GO)  # no seed: there will be no more
+
+
 class _Taken:
     """Takes the time of a burst while the worker is at it: from the word to begin until an output has been seen."""
 
@@ -96,9 +144,7 @@ class _Taken:
         self.answer: bytes | None = None
 
     def __call__(self, worker: Worker, gone: Callable[[], bool]) -> None:
-        box = worker.mailbox
-        if box is None:
-            raise MachineError("this worker was not started for the clock")
+        box = _page(worker)
         if not box.wait(mailbox.READY, gone):
             return
         started = time.perf_counter()
@@ -111,13 +157,23 @@ class _Taken:
             self.answer = box.data()
 
 
+def _page(worker: Worker) -> Mailbox:
+    if worker.mailbox is None:
+        raise MachineError("this worker was not started for the clock", "start it with `clock`")
+    return worker.mailbox
+
+
 def _kernel(name: Any, count: Any, ms: Any) -> Kernel:
     if not isinstance(ms, float) or not 0 <= ms < math.inf:
         raise ValueError(ms)
     return Kernel(str(name), int(count), ms)
 
 
-def _milliseconds(value: Any) -> float:
-    if not isinstance(value, float) or not 0 < value < math.inf:
+def _milliseconds(told: bytes) -> float:
+    try:
+        (value,) = _DOUBLE.unpack(told)
+    except struct.error:
+        value = math.nan
+    if not 0 < value < math.inf:
         raise Wrong(f"a timed call took {value!r} ms: no clock says so")
-    return value
+    return float(value)

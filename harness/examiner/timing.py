@@ -29,7 +29,7 @@ import torch
 from harness import data
 from harness.errors import MachineError
 from harness.examiner import compare, witness
-from harness.examiner.remote import Remote
+from harness.examiner.remote import Remote, Sample
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import wait_for_closed
 from harness.grading.domain import Drawn
@@ -45,6 +45,7 @@ from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
+CHECK_EVERY_SHORT = 16  # where calls are short, and there are more of them
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
@@ -121,12 +122,14 @@ class Stopwatch:
         """The next pairs of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
         self.settle(number)
         times: list[tuple[float, float]] = []
-        conditions = []
+        conditions: list[tuple[verdict.Conditions, ...]] = []
         with self.tracing(number in self.traced) as traced:
-            for turn in turns:
-                both, seen = self.pair(number, turn)
-                times.append(both)
-                conditions.append(seen)
+            for some, checked in self._stretches(turns):
+                both, seen, seed = self.stretch(number, some)
+                times += both
+                conditions += [seen] * len(both)
+                if checked:
+                    self._check_output(number, seed)
         if number in self.traced:
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
             if not all(ours for ours, _ in times):
@@ -142,22 +145,46 @@ class Stopwatch:
         self.pairs[number] += pairs
         return pairs
 
-    def pair(self, number: int, turn: int) -> tuple[tuple[float, float], tuple[verdict.Conditions, ...]]:
-        """One call of each side, on the same new values."""
+    def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
+        """The turns in stretches, each up to one whose output is to be checked, or to the end."""
+        every = CHECK_EVERY_SHORT if self._shortest < SHORT_MS else CHECK_EVERY
+        first = turns.start
+        for turn in turns:
+            if turn % every == 0:
+                self._due = turn + secrets.randbelow(every)
+            if turn == self._due:
+                yield range(first, turn + 1), True
+                first = turn + 1
+        if first < turns.stop:
+            yield range(first, turns.stop), False
+
+    def stretch(
+        self, number: int, turns: range
+    ) -> tuple[list[tuple[float, float]], tuple[verdict.Conditions, ...], int]:
+        """In each turn one call of each side, on the same new values: their times, the device at the first call and at
+        the last, and the last seed."""
         case = self.cases[number]
         own = {os.getpid(), self.lab.worker.pid} if self.lab.worker is not None else {os.getpid()}
-        sides: tuple[Remote | Side, ...] = (self.ours, self.theirs)
-        seed, times, conditions = data.fresh_seed(), {}, []
-        # The device is looked at after each call: under the same load both times, so that a clock that differs is one
-        # that changed.
-        for side in sides[::-1] if turn % 2 else sides:
-            times[side] = side.sample(case.inputs, seed)
-            conditions.append(self.gauge.read(own))
-        if turn % CHECK_EVERY == 0:
-            self._due = turn + secrets.randbelow(CHECK_EVERY)
-        if turn == self._due:
-            self._check_output(number, seed)
-        return (times[self.ours], times[self.theirs]), tuple(conditions)
+        times: list[tuple[float, float]] = []
+        conditions: list[verdict.Conditions] = []
+        seed = 0
+
+        def work(sample: Sample) -> None:
+            nonlocal seed
+            for turn in turns:
+                seed = data.fresh_seed()
+                if turn % 2:
+                    theirs, ours = self.theirs.sample(case.inputs, seed), sample(seed)
+                else:
+                    ours, theirs = sample(seed), self.theirs.sample(case.inputs, seed)
+                times.append((ours, theirs))
+                # The device is looked at after a call: under the same load both times, so that a clock that differs is one
+                # that changed.
+                if turn in (turns[0], turns[-1]):
+                    conditions.append(self.gauge.read(own))
+
+        self.ours.samples(case.inputs, len(turns), work)
+        return times, tuple(conditions), seed
 
     @contextlib.contextmanager
     def tracing(self, wanted: bool = True) -> Iterator[tuple[list[list[Kernel]], list[list[Kernel]]]]:
@@ -198,7 +225,7 @@ class Stopwatch:
         if not self.profiler or number in self.kernels:  # one clock for all pairs of a case
             return
         with self.tracing() as (ours, theirs):
-            self.pair(number, 1)
+            self.stretch(number, range(1))
         self.kernels[number] = ours[0]
         offence = provenance.offence(ours, self.ours.own)
         if offence and self.lab.grader.kernels:

@@ -98,8 +98,7 @@ def of(lab: Lab, device: torch.device, peaks: Peaks) -> list[Position]:
     for number, case in enumerate(watch.cases):
         watch.settle(number)
         with watch.tracing() as (ours, theirs):
-            for turn in range(SAMPLES):
-                watch.pair(number, turn)
+            watch.stretch(number, range(SAMPLES))
         found.append(
             Position(
                 case.name, case.baseline, watch.work[number], peaks, parts(ours, watch.ours.own), parts(theirs, frozenset())

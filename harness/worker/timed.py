@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +20,7 @@ from harness.worker import evidence
 from harness.worker.rejected import Rejected, ruled
 
 OPERATIONS = ("prime", "sample", "fill", "burst", "trace", "peek")
-PATIENCE_S = 10.0  # of a burst, with an examiner that may have been stopped
-_frames = sys._current_frames  # one a thread; bound before a submission is imported
+_frames, _now = sys._current_frames, time.monotonic  # bound before a submission is imported
 
 
 class _Loaded(Protocol):
@@ -60,10 +60,13 @@ class Timed:
         return {"status": "ok"}
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Time one call on new values in new memory, with a cold L2."""
+        """Time calls on new values in new memory, with a cold L2: one for each seed that comes, until none does."""
+        box, gone = self._page(request)
         with self._watched():
-            milliseconds = self.side.sample(request["case"], request["seed"])
-        return {"status": "ok", "ms": milliseconds}
+            box.post(mailbox.READY)
+            while box.wait(mailbox.GO, gone) and (seed := box.data()):
+                box.post(mailbox.DONE, struct.pack("<d", self.side.sample(request["case"], int.from_bytes(seed, "little"))))
+        return {"status": "ok"}
 
     def fill(self, request: dict[str, Any]) -> dict[str, Any]:
         """Make the values of a burst of calls."""
@@ -73,13 +76,7 @@ class Timed:
     def burst(self, request: dict[str, Any]) -> dict[str, Any]:
         """A burst of calls on those values, begun when the examiner says so, who takes the time until it sees elements of
         an output that it names when the burst is over."""
-        box, until = self._mailbox, time.monotonic() + PATIENCE_S
-        if box is None:
-            raise Rejected(status="failed", message="this worker was not started for the clock")
-
-        def gone() -> bool:
-            return time.monotonic() > until
-
+        box, gone = self._page(request)
         with self._watched():
             box.post(mailbox.READY)
             if not box.wait(mailbox.GO, gone):
@@ -90,6 +87,13 @@ class Timed:
                 raise Rejected(status="failed", message="nobody asks for an output")
             box.post(mailbox.ANSWER, self.side.bytes_of(*few(box.data())))
         return {"status": "ok", "queued_ms": queued}
+
+    def _page(self, request: dict[str, Any]) -> tuple[Mailbox, Callable[[], bool]]:
+        """The page for timed calls, and when not to wait for an examiner that may have been stopped."""
+        if self._mailbox is None:
+            raise Rejected(status="failed", message="this worker was not started for the clock")
+        until = _now() + request["patience_s"]
+        return self._mailbox, lambda: _now() > until
 
     def trace(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start the profiler, or stop it and tell the kernels of each sample since."""
