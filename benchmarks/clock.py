@@ -196,6 +196,10 @@ class Bench:
         for factor in factors:
             steps = round(few + (1 / (factor * threshold) - inverse[few]) / slope)
             lab = self.slowed(steps, small)
+            # A short kernel does not grow by the same time with each step: once more from where the line has led.
+            steps += round((1 / (factor * threshold) - 1 / self.ratio(lab, 256)) / slope)
+            lab.drop()
+            lab = self.slowed(max(0, steps), small)
             true = self.ratio(lab, 768) / threshold
             statuses, ratios = Counter(), []
             for _ in range(times):

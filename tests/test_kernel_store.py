@@ -149,3 +149,39 @@ def test_the_next_run_of_the_same_file_finds_its_kernels(graded, tmp_path, monke
     file.write_text(file.read_text() + "\n# another work\n")
     assert len(graded(file)) == 4
     assert made
+
+
+TRIES = """
+own, other = "{own}", "{other}"
+file = "/KEY/launcher.so"
+for path, mode in (own + file, "rb"), (own + file, "wb"), (own + "/new", "wb"), (other + file, "rb"):
+    try:
+        print(open(path, mode).close())
+    except OSError as error:
+        print(type(error).__name__)
+def vec_add(x, y): ...
+"""
+
+
+def test_a_worker_reads_its_own_kernels_only_and_changes_none(compiled, tmp_path):
+    from harness import course, submission
+    from harness.examiner.warm import Park
+
+    loaded = course.load(ROOT / "course.toml")
+    exercises = loaded.select(("ch02.vec_add",))
+    store = KernelStore(tmp_path / "kernels")
+    with Park(store=store) as park:
+        warm = park.warm("compile")
+        warm.ready()
+        own, other = (warm._kept_as("compile", origin) for origin in ("own", "other"))
+        for name in (own, other):
+            store.keep(name, compiled)
+        file = tmp_path / "vec_add.py"
+        file.write_text(TRIES.format(own=store.find(own), other=store.find(other)))
+        (work,) = submission.find(loaded, exercises, file)
+        (tmp_path / "scratch").mkdir()
+        worker = warm.worker(tmp_path / "scratch", exercises[0].limits, "cpu", origin="own")
+        worker.ask(work.load_request, 60.0)
+        worker.close()
+        worker.output.thread.join()
+        assert worker.output.text().split() == ["None", "PermissionError", "PermissionError", "PermissionError"]
