@@ -56,6 +56,33 @@ def _slow(x, y):
 '''
 
 
+PAGES = '''
+import struct
+
+def _pages():
+    # The page that the worker shares with the examiner, and the side whose calls it times, out of the frames below.
+    found = {}
+    try:
+        raise ValueError
+    except ValueError as error:
+        frame = error.__traceback__.tb_frame
+    while frame is not None:
+        if "box" in frame.f_locals:
+            found[frame.f_locals["box"]] = frame.f_locals["self"].side
+        frame = frame.f_back
+    return found
+
+def _told(kind, factor):
+    true = kind.post
+    if getattr(true, "__name__", "") != "less":
+        def less(self, step, data=b""):
+            if len(data) == 8:
+                data = struct.pack("<d", factor * struct.unpack("<d", data)[0])
+            return true(self, step, data)
+        kind.post = less
+'''
+
+
 @dataclass(frozen=True)
 class Trick:
     """`lines`: those of known-failures.md that it tries. `outcome`: the performance status, or the exercise's status
@@ -285,6 +312,31 @@ def vec_add(x, y):
     return _slow(x, y)
 ''',
         ("invalid", "failed"),  # below every floor, or so short that the trace is asked instead
+    ),
+    Trick(
+        "the page that times are told by found, and other times told", (9, 10),
+        PAGES + '''
+def vec_add(x, y):
+    if x.numel() > BIG:
+        for box in _pages():
+            _told(type(box), 0.36)
+    return _slow(x, y)
+''',
+        ("invalid",), "seen from outside of it",
+    ),
+    Trick(
+        "other times told, and bursts called over before their work is", (9, 10),
+        PAGES + '''
+def vec_add(x, y):
+    if x.numel() > BIG:
+        for box, side in _pages().items():
+            _told(type(box), 0.36)
+            type(side).bytes_of = lambda self, number, index: bytes(64)
+        for names in _clocks():
+            names["wait_for_all"] = lambda: None
+    return _slow(x, y)
+''',
+        ("invalid",),
     ),
     Trick(
         "lines of the L2 made to persist", (12,),
