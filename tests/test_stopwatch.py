@@ -9,7 +9,9 @@ import os
 import re
 import struct
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,9 +24,10 @@ from harness import data, mailbox
 from harness.examiner import timing
 from harness.examiner.run import Run, grader_of
 from harness.examiner.trial import Wrong
+from harness.examiner.warm import WorkerDied
 from harness.grading import case, normal_data
 from harness.grading.grader import TensorGrader
-from harness.status import Performance
+from harness.status import Performance, Status
 from harness.timing.roofline import Peaks
 from harness.timing.side import FEW, Side, few
 from harness.timing.trace import Kernel
@@ -36,7 +39,7 @@ COURSE = courses.load(Path(__file__).parents[1] / "course.toml")
 SLOW = Peaks(1e6, {}, 0)  # a device of 1 MB/s: 3 x 256 bytes take .77 ms at its roofline, .64 ms at its floor
 
 
-GOES_ON = -1e9  # of a time: the worker answers and goes on to other things
+GOES_ON, HANGS = -1e9, -2e9  # of a time: the worker answers and goes on to other things; it does not answer
 QUICK = Peaks(1e9, {}, 0)
 
 
@@ -50,7 +53,8 @@ class Lab:
         self.times, self.function, self.kernels, self.outside = iter(times), function, kernels, outside
         page = mailbox.create()
         self.box = mailbox.Mailbox(os.dup(page))
-        self.worker = SimpleNamespace(pid=1, mailbox=mailbox.Mailbox(page))
+        self.worker = SimpleNamespace(pid=1, mailbox=mailbox.Mailbox(page), late=self.late)
+        self.ended = threading.Event()
         self.changes, self.samples = False, 0
         self.asked, self.dropped = [], False
         self.traced, self.elsewhere = None, []
@@ -62,8 +66,15 @@ class Lab:
         self.box.clear()
         with ThreadPoolExecutor(1) as other:
             reply = other.submit(getattr(self, request["op"]), request)
-            meanwhile(self.worker, reply.done)
+            try:
+                meanwhile(self.worker, reply.done)
+            except WorkerDied as died:  # as in the real one
+                raise Wrong(died.message, status=died.status) from None
         return {"status": "ok", **reply.result()}
+
+    def late(self, limit_s):
+        self.ended.set()
+        return WorkerDied(Status.TIMED_OUT, f"no answer within {limit_s:g} s")
 
     def prime(self, request):
         return {}
@@ -77,6 +88,8 @@ class Lab:
             if self.traced is not None:
                 self.traced.append([[name, 1, told / 2 / len(self.kernels)] for name in self.kernels])
             if told == GOES_ON:
+                return {}
+            if told == HANGS and self.ended.wait():
                 return {}
             self.box.post(mailbox.DONE, told if isinstance(told, bytes) else struct.pack("<d", told))
         return {}
@@ -134,7 +147,7 @@ def device(monkeypatch):
     now = SimpleNamespace(ms=1.0, read=lambda own: Conditions(clock=1980), watching=True)
 
     def call(function, args, flush, before, around):
-        with around():
+        with around() if around is not None else contextlib.nullcontext():
             return function(*args), now.ms * math.exp(0.002 * rng.standard_normal())
 
     class Slope:
@@ -306,6 +319,14 @@ def test_wrong_outputs_in_a_burst_are_seen():
 def test_a_worker_that_goes_on_to_other_things_is_invalid():
     found = judged(Lab(itertools.chain([1.0] * 9, [GOES_ON])))
     assert (found.status, found.message) == (Performance.INVALID, "the worker ended the timed calls")
+
+
+def test_a_timed_call_that_does_not_end_is_ended():
+    lab = Lab(itertools.chain([1.0] * 9, [HANGS]))
+    lab.exercise = replace(EXERCISE, limits=replace(EXERCISE.limits, call_s=0.2))
+    found = judged(lab)
+    assert (found.status, found.message) == (Performance.INVALID, "no answer within 0.2 s")
+    assert lab.samples == 10
 
 
 def test_a_burst_that_is_called_over_before_its_outputs_are_there_is_seen():

@@ -44,7 +44,7 @@ class Remote:
     def samples(self, case: dict[str, Any], count: int, work: Callable[[Sample], None]) -> None:
         """Do `work` with a function that gives the milliseconds of one call on the values of a seed; it may be called
         `count` times."""
-        talk = _Talk(work)
+        talk = _Talk(work, self._lab.exercise.limits.call_s)
         self._ask("sample", talk, count, case=case)
         self._samples += talk.count
         if not talk.over:
@@ -110,8 +110,9 @@ class _Silent(Exception):
 class _Talk:
     """Times single calls while the worker waits for seeds."""
 
-    def __init__(self, work: Callable[[Sample], None]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[Sample], None], limit_s: float) -> None:
+        """`limit_s`: of one call."""
+        self._work, self._limit_s = work, limit_s
         self.count = 0
         self.over = False
 
@@ -119,8 +120,11 @@ class _Talk:
         box = _page(worker)
 
         def sample(seed: int) -> float:
+            until = time.monotonic() + self._limit_s
             box.post(mailbox.GO, seed.to_bytes(8, "little"))
-            if not box.wait(mailbox.DONE, gone):
+            if not box.wait(mailbox.DONE, lambda: time.monotonic() > until or gone()):
+                if time.monotonic() > until:
+                    raise worker.late(self._limit_s)
                 raise _Silent
             self.count += 1
             return _milliseconds(box.data())

@@ -178,8 +178,12 @@ class Worker:
                 status = Status.OUT_OF_MEMORY if breach.startswith("out of memory") else Status.REFUSED
                 raise WorkerDied(status, breach)
             if time.monotonic() > deadline:
-                self.kill()
-                raise WorkerDied(Status.TIMED_OUT, f"no answer within {limit_s:g} s; the process was ended")
+                raise self.late(limit_s)
+
+    def late(self, limit_s: float) -> WorkerDied:
+        """End it, because it has not answered."""
+        self.kill()
+        return WorkerDied(Status.TIMED_OUT, f"no answer within {limit_s:g} s; the process was ended")
 
     def _ended(self) -> WorkerDied:
         """How the process ended on its own."""

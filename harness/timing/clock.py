@@ -55,20 +55,21 @@ def _forget_persisting_lines() -> None:
 
 def call(
     function: Callable[..., Any], args: list[Any], flush: torch.Tensor,
-    before: Around = contextlib.nullcontext, around: Around = contextlib.nullcontext,
+    before: Around = contextlib.nullcontext, around: Around | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
 
-    `before` and `around` enclose what is launched before the start is marked, and the call itself. The device that is
-    meant must be the current one (`on`).
+    `before` and `around` enclose what is launched before the start is marked, and the call itself, of which `around` takes
+    the time: launches need not be queued ahead for that. The device that is meant must be the current one (`on`).
     """
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     _forget_persisting_lines()
     with before():
         _zero(flush)
-        _sleep(HEAD_START)  # type: ignore[no-untyped-call]
+        if around is None:
+            _sleep(HEAD_START)  # type: ignore[no-untyped-call]
     _record(start)
-    with around():
+    with around() if around is not None else contextlib.nullcontext():
         result = function(*args)
     _record(end)
     wait_for_all()
