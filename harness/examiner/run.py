@@ -215,7 +215,8 @@ class Run:
             return self._judge(jobs[number], name, other)
 
         # While the warm parent is still warming up: judges must be there before this process touches the GPU.
-        with Judges(work, self.options.judges, wait_for_closed) as judges:
+        count = min(self.options.judges, sum(len(self._wanted(job)) for job in jobs))
+        with Judges(work, count, wait_for_closed) as judges:
             if self.options.gpu and self.options.timing:
                 threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
             warm.ready()
