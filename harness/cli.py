@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import sys
@@ -55,8 +56,8 @@ def grade(ctx: click.Context) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process as `sys.exit` does, but for the second in which Python takes torch apart piece by piece."""
-    sys.stdout.flush()
+    """End the process as `sys.exit` does, but for the second in which Python takes torch apart piece by piece, and for
+    what is still to be written to stdout."""
     sys.stderr.flush()
     atexit._run_exitfuncs()
     os._exit(code)
@@ -66,6 +67,7 @@ def main() -> None:
     """Entry point: every outcome is an exit code, every error says what to do."""
     try:
         code = grade.main(standalone_mode=False)
+        sys.stdout.flush()
         _leave(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -83,6 +85,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(f"grade: {error.strerror}: make room on the disk that the output goes to, or write elsewhere", err=True)
+        _leave(3)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,31 @@ def test_a_document_that_cannot_be_written(grade_command, tmp_path):
     assert "cannot be written" in outcome.stderr and "Traceback" not in outcome.stderr
 
 
+def test_a_document_goes_into_a_pipe_and_past_a_link(grade_command, tmp_path):
+    """Neither a device (`--json /dev/null`) nor a link is replaced by a file."""
+    pipe, link, file = (tmp_path / name for name in ("pipe", "link", "file"))
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        grade_command("ch02.vec_add", "--from", "reference", *QUICK, "--json", str(pipe))
+        assert json.loads(reader.stdout.read())["exercises"]
+    assert pipe.is_fifo()
+    grade_command("ch02.vec_add", "--from", "reference", *QUICK, "--json", str(link))
+    assert link.is_symlink() and json.loads(file.read_text("utf-8"))["exercises"]
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["ch02.vec_add", "--from", "reference", "--json", "-"]])
+def test_a_full_disk_is_told_of(arguments):
+    full = Path("/dev/full")
+    if not full.is_char_device():
+        pytest.skip("there is no /dev/full")
+    command = [sys.executable, "-m", "harness", *arguments, *(QUICK if len(arguments) > 1 else ())]
+    with full.open("w") as out:
+        outcome = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert outcome.returncode == 3
+    assert "No space left on device: make room" in outcome.stderr and "Traceback" not in outcome.stderr
+
+
 def test_stubs_are_not_started(graded):
     outcome = graded("ch02", "--device", "cpu")
     assert outcome.code == 1

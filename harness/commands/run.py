@@ -149,12 +149,16 @@ def device_of(asked: str) -> str:
 
 
 def write(to: str, text: str) -> None:
-    """A document to stdout ("-"), or to a file that is there whole or not at all."""
+    """A document to stdout ("-"), or to a file that is there whole or not at all. What is no file (a pipe, a device) is
+    written to as it is."""
     if to == "-":
         sys.stdout.write(text)
         return
-    path = Path(to)
     try:
+        path = Path(to).resolve()  # a link goes on leading where it led
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         scratch = path.with_name(path.name + ".part")
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(path)
