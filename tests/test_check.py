@@ -67,12 +67,16 @@ EVIDENCE = {
 ANSWER = {"status": "ok", "value": None, "facts": {}, "evidence": EVIDENCE}
 
 
-def _call(answer):
+def _trial(answer):
     grader = SimpleNamespace(readable=(), in_place=(), moves="allowed", kernels=True, overflow=False)
     lab = SimpleNamespace(
         grader=grader, exercise=SimpleNamespace(limits=SimpleNamespace(call_s=1.0)), ask=lambda *_: answer, gpu=False
     )
-    one = trial.Trial(lab, lambda strategy: None, "part")
+    return trial.Trial(lab, lambda strategy: None, "part")
+
+
+def _call(answer):
+    one = _trial(answer)
     one.call(1)
     return one.tuned
 
@@ -88,3 +92,10 @@ def test_an_answer_of_another_form_is_the_submissions_fault(change):
     with pytest.raises(trial.Wrong, match="not an answer") as found:
         _call({**ANSWER, **change})
     assert found.value.status is Status.REFUSED
+
+
+@pytest.mark.parametrize("change", [{"evidence": None}, {"evidence": {}}, {"evidence": {"refused": [3]}}, {"value": ...}])
+def test_so_is_one_to_a_driver(change):
+    assert _trial(ANSWER).drive("", "") is None
+    with pytest.raises(trial.Wrong, match="not an answer"):
+        _trial({key: value for key, value in {**ANSWER, **change}.items() if value is not ...}).drive("", "")

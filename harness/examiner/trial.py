@@ -161,8 +161,8 @@ class Trial:
         request = {"op": "drive", "source": source, "function": function, "args": list(args), "kernels": self.lab.grader.kernels}
         reply = self.lab.ask(request, limit_s or self.lab.exercise.limits.call_s)
         raise_reply(reply)
-        if reply["evidence"]["refused"]:
-            raise Wrong("; ".join(reply["evidence"]["refused"]), status=Status.REFUSED)
+        if refused := _told(reply):
+            raise Wrong("; ".join(refused), status=Status.REFUSED)
         return reply["value"]
 
     def run(self, *args: Any, names: list[str] | None = None, **options: Any) -> Any:
@@ -361,17 +361,33 @@ def _turn(drawn: Drawn | None) -> int:
 _FACTS = ("alias", "odd", "grad", "device", "taint", "moved", "own", "stride")  # of each tensor in an answer
 
 
+def _told(reply: dict[str, Any]) -> list[str]:
+    """What was refused; raises `Wrong` unless the answer has the form that the harness' side of the worker gives it."""
+    try:
+        refused = list(reply["evidence"]["refused"])
+        if "value" not in reply or not all(isinstance(text, str) for text in refused):
+            raise ValueError
+        return refused
+    except (KeyError, TypeError, ValueError):
+        raise _no_answer() from None
+
+
 def _formed(reply: dict[str, Any]) -> list[tuple[str, int, str]]:
-    """What tuners chose; raises `Wrong` unless the answer has the form that the harness' side of the worker gives it."""
+    """What tuners chose; raises `Wrong` unless the answer to a call has its form."""
+    _told(reply)
     try:
         evidence = reply["evidence"]
-        texts = (*evidence["refused"], *evidence["damage"], *evidence["changed"], evidence["stale"] or "")
-        told = "value" in reply and all(key in fact for fact in reply["facts"].values() for key in _FACTS)
+        texts = (*evidence["damage"], *evidence["changed"], evidence["stale"] or "")
+        told = all(key in fact for fact in reply["facts"].values() for key in _FACTS)
         if not told or not isinstance(evidence["launches"], int) or not all(isinstance(text, str) for text in texts):
             raise ValueError
         return [(str(kernel), int(count), str(config)) for kernel, count, config in evidence["tuned"]]
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Wrong("the worker sent something that is not an answer", status=Status.REFUSED) from None
+        raise _no_answer() from None
+
+
+def _no_answer() -> Wrong:
+    return Wrong("the worker sent something that is not an answer", status=Status.REFUSED)
 
 
 def _readable(grader: Grader) -> list[str]:
