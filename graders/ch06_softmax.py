@@ -103,11 +103,19 @@ def row_shifts(trial, x, dim):
     return torch.from_numpy(rng.choice(SHIFTS[x.dtype], size=shape)).to(x.dtype)
 
 
+def far_rows(trial, lengths):
+    """Long rows of normal data, each far from 0."""
+    dtype, columns = trial.draw(st.sampled_from(F)), trial.draw(st.sampled_from(lengths))
+    x = normals(trial.draw(st.integers(0, 2**16)), 3, columns, dtype)
+    return Drawn({"x": x + row_shifts(trial, x, -1)}, {"M": len(x), "N": columns, "dtype": dtype})
+
+
 class Softmax(TensorGrader):
     """What both softmax exercises are: y = exp(x - max) / sum(exp(x - max)) along the last dimension."""
 
     bound = bounds.pointwise(operations=1)
     lengths: tuple[int, ...] = LONG  # of long rows
+    far: tuple[int, ...] = (5003, 8191)  # of those that are also far from 0
 
     def oracle(self, x):
         return torch.softmax(x.double(), -1)
@@ -151,12 +159,14 @@ class Softmax(TensorGrader):
 
     @law("shift invariance")
     def shifted(self, trial):
-        """softmax(x + c) = softmax(x), with a c for each row, also where short rows share a tile."""
+        """softmax(x + c) = softmax(x), with a c for each row, also where short rows share a tile; and long rows far from 0,
+        whose blocks and parts have lanes past the end as well."""
         short = Focus("short rows", (3, 2, 5, 7, 8, 17), ranks=(2,), dtypes=F)
         for focus in (short, replace(self.ragged_sizes, dtypes=F)):
             drawn = trial.draw(self.whole.under(focus))
             moved = drawn.replace(x=drawn["x"] + row_shifts(trial, drawn["x"], -1))
             trial.judge(trial.run(moved["x"]), moved, self.oracle(drawn["x"]))
+        trial.hold(far_rows(trial, self.far))
 
     @law("permuted rows and columns")
     def permuted(self, trial):
@@ -209,6 +219,7 @@ class softmax_long(Softmax):
     inputs = arguments(x=tensor("M", "N"), dtypes=F, long=("N",))
     whole = arguments(x=tensor("M", "N", values=WHOLE), dtypes=F)
     lengths = (*LONG, 20_011)
+    far = (40_009, 20_011, 5003)
     program_each = "M"
     benchmarks = (case("torch.softmax", lambda x: torch.softmax(x, -1), x=normal_data(512, 131_072)),)
 
@@ -290,12 +301,15 @@ class logsumexp(TensorGrader):
 
     @law("shifts")
     def shifted(self, trial):
-        """logsumexp(x + c) = logsumexp(x) + c, with a c for each row."""
+        """logsumexp(x + c) = logsumexp(x) + c, with a c for each row; and long rows far from 0, along either dimension."""
         drawn = trial.draw(self.whole.under(replace(self.ragged_sizes, dtypes=F)))
         x, dim = drawn.values()
         c = row_shifts(trial, x, dim)
         moved = drawn.replace(x=x + c)
         trial.judge(trial.run(*moved.values()), moved, self.oracle(x, dim) + c.squeeze(dim).double())
+        far = far_rows(trial, (5003, 20_011))["x"]
+        x, dim = trial.draw(st.sampled_from(((far, 1), (far.t().contiguous(), 0))))
+        trial.hold(Drawn({"x": x, "dim": dim}, {"*S": tuple(x.shape), "dtype": x.dtype}))
 
     @law("blocks of infinities", examples=0.4)
     def infinite(self, trial):
