@@ -230,7 +230,7 @@ class Focus:
     layouts: tuple[str, ...] = (CONTIGUOUS,)
     dtypes: tuple[torch.dtype, ...] = ()
     special: str | None = None
-    ranks: tuple[int, ...] = (2, 1, 3, 4, 0)
+    ranks: tuple[int, ...] = (2, 1, 3, 4, 0, 5)
     cap: int = CAP_CPU
     share: float = 1.0  # of the examples that a part of a check gets
 
@@ -488,7 +488,13 @@ def strided(domain: Arguments, *, gpu: bool) -> list[Focus]:
     # Two dimensions look like a padded pitch and a transposed matrix: these two need more of them.
     ranks = dict.fromkeys(("gaps everywhere", "reversed"), (4, 3, 2))
     parts = [Focus(name, sizes, layouts=(name,), ranks=ranks.get(name, (2, 1, 3, 4))) for name in domain.layouts()]
-    return [*parts, Focus("mixed layouts", sizes, layouts=(CONTIGUOUS, *LAYOUTS), ranks=(2, 3, 4, 1))] if parts else []
+    if not parts:
+        return []
+    parts.append(Focus("mixed layouts", sizes, layouts=(CONTIGUOUS, *LAYOUTS), ranks=(2, 3, 4, 1)))
+    stars = [name for name in domain.dims() if name.startswith("*")]
+    if stars and domain.where(dict.fromkeys(stars, (2,) * 6)):  # more than a kernel has arguments for
+        parts.append(Focus("five and six dimensions", (2, 3, 4, 1), layouts=("gaps everywhere",), ranks=(5, 6)))
+    return parts
 
 
 def dtypes(domain: Arguments, *, gpu: bool) -> list[Focus]:
