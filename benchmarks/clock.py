@@ -199,7 +199,7 @@ class Bench:
             # A short kernel does not grow by the same time with each step: once more from where the line has led.
             steps += round((1 / (factor * threshold) - 1 / self.ratio(lab, 256)) / slope)
             lab.drop()
-            lab = self.slowed(max(0, steps), small)
+            lab = self.slowed(steps := max(0, steps), small)
             true = self.ratio(lab, 768) / threshold
             statuses, ratios = Counter(), []
             for _ in range(times):

@@ -378,15 +378,10 @@ FLOATS = (*F, torch.float64)
 AS_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def up_to_four(dims):
-    """The contract's number of dimensions."""
-    return len(dims["*S"]) <= 4
-
-
 class stream_copy(TensorGrader):
     """y = x, bit for bit."""
 
-    inputs = arguments(x=tensor("*S"), dtypes=(*FLOATS, *I, torch.uint8, torch.bool), where=up_to_four)
+    inputs = arguments(x=tensor("*S"), dtypes=(*FLOATS, *I, torch.uint8, torch.bool), most_dims=4)
     bound = bounds.exact()
     moves = "preparation"  # contiguous() may straighten the input, but torch must not have made the copy
     benchmarks = (case("clone", torch.clone, x=normal_data(2**27)),)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as nn
 
 from harness.grading import (
+    LAYOUTS,
     LONG,
     F,
     Focus,
@@ -45,7 +46,9 @@ class vec_add(TensorGrader):
         return x.double() + y.double() if x.is_floating_point() else x + y
 
     def checks(self, *, gpu):
-        return widened(super().checks(gpu=gpu), "special values", *special_in_one(self.inputs))
+        many = Focus("any layouts of five and six dimensions", (2, 3, 4, 1), layouts=LAYOUTS, ranks=(5, 6))
+        checks = widened(super().checks(gpu=gpu), "strided", Part(many.name, self._holds(many)))
+        return widened(checks, "special values", *special_in_one(self.inputs))
 
 
 class outer_add(TensorGrader):

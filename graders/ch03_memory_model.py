@@ -112,7 +112,7 @@ class Moved(TensorGrader):
 class strided_copy(Moved):
     """y = x, contiguous; x has up to four dimensions and any strides."""
 
-    inputs = arguments(x=tensor("*S"), dtypes=ANY, where=lambda dims: len(dims["*S"]) <= 4)
+    inputs = arguments(x=tensor("*S"), dtypes=ANY, most_dims=4)
     benchmarks = tuple(
         case(".contiguous()", lambda x: x.contiguous(), x=normal_data(8192, 8192, dtype=dtype, pitch=8200))
         for dtype in (torch.float16, torch.float32)

@@ -110,6 +110,12 @@ def far_rows(trial, lengths):
     return Drawn({"x": x + row_shifts(trial, x, -1)}, {"M": len(x), "N": columns, "dtype": dtype})
 
 
+def either_way(trial, x):
+    """The rows of x, or the columns of its transpose."""
+    x, dim = trial.draw(st.sampled_from(((x, 1), (x.t().contiguous(), 0))))
+    return Drawn({"x": x, "dim": dim}, {"*S": tuple(x.shape), "dtype": x.dtype})
+
+
 class Softmax(TensorGrader):
     """What both softmax exercises are: y = exp(x - max) / sum(exp(x - max)) along the last dimension."""
 
@@ -307,9 +313,7 @@ class logsumexp(TensorGrader):
         c = row_shifts(trial, x, dim)
         moved = drawn.replace(x=x + c)
         trial.judge(trial.run(*moved.values()), moved, self.oracle(x, dim) + c.squeeze(dim).double())
-        far = far_rows(trial, (5003, 20_011))["x"]
-        x, dim = trial.draw(st.sampled_from(((far, 1), (far.t().contiguous(), 0))))
-        trial.hold(Drawn({"x": x, "dim": dim}, {"*S": tuple(x.shape), "dtype": x.dtype}))
+        trial.hold(either_way(trial, far_rows(trial, (5003, 20_011))["x"]))
 
     @law("blocks of infinities", examples=0.4)
     def infinite(self, trial):
@@ -318,6 +322,4 @@ class logsumexp(TensorGrader):
 
     def _infinite(self, trial, lengths):
         dtype, length = trial.draw(st.sampled_from(F)), trial.draw(st.sampled_from(lengths))
-        x = infinite_rows(trial, length, dtype)
-        x, dim = trial.draw(st.sampled_from(((x, 1), (x.t().contiguous(), 0))))
-        trial.hold(Drawn({"x": x, "dim": dim}, {"*S": tuple(x.shape), "dtype": dtype}))
+        trial.hold(either_way(trial, infinite_rows(trial, length, dtype)))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import struct
 import threading
 from collections.abc import Callable
 
 SIZE = 1 << 16
 READY, GO, DONE, ASK, ANSWER = range(1, 6)  # the steps of timed calls: whoever waits for one is told by the other side
+MILLISECONDS = struct.Struct("<d")  # the time of a call, as it is told
 _LENGTH = slice(8, 16)
 _DATA = 16
 _LOOKS = 20_000  # at the page, about a millisecond, between two looks at anything else

@@ -178,7 +178,7 @@ def test_a_slow_submission_buys_no_shorter_look():
 
 @pytest.mark.parametrize("short", [False, True])
 def test_a_short_call_need_not_be_known_so_well(short):
-    """What differs from one process to the next by a per cent is not looked at until it is known to .3 %."""
+    """What differs from one process to the next by a per cent is not looked at until it is known to .2 %."""
     rng = np.random.default_rng(10)
     found = verdict.sequence(1, 0.8, lambda case, turns: clock(rng, len(turns), ratio=1.5, noise=0.02), short=short)
     assert (found.status, found.pairs) == (Performance.PASSED, LOOKS_SHORT[0] if short else LOOKS[-1])

@@ -18,12 +18,11 @@ from harness.errors import MachineError
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Meanwhile, Worker
 from harness.mailbox import Mailbox
-from harness.timing.side import asked
+from harness.timing.side import as_bytes, asked
 from harness.timing.trace import Kernel
 
 # While somebody looks at what the worker holds, an answer waits, and its time may be being taken.
 TIMED_POLL_S = 1.0
-_DOUBLE = struct.Struct("<d")
 Sample = Callable[[int], float]
 
 
@@ -68,7 +67,7 @@ class Remote:
         if not isinstance(queued, float):
             raise Wrong(f"a burst was queued in {queued!r} ms: no clock says so")
         values, _ = self.chosen(number, index)
-        if taken.answer is None or taken.answer != b"".join(bytes(v.view(torch.uint8).numpy()) for v in values):
+        if taken.answer is None or taken.answer != as_bytes(values):
             raise Wrong("a burst of timed calls ended before its outputs were there")
         return taken.milliseconds, queued
 
@@ -175,7 +174,7 @@ def _kernel(name: Any, count: Any, ms: Any) -> Kernel:
 
 def _milliseconds(told: bytes) -> float:
     try:
-        (value,) = _DOUBLE.unpack(told)
+        (value,) = mailbox.MILLISECONDS.unpack(told)
     except struct.error:
         value = math.nan
     if not 0 < value < math.inf:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import secrets
 import tempfile
@@ -113,7 +112,7 @@ class Stopwatch:
         self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
         self.traced: set[int] = set()  # cases whose times are the trace's
-        self._shortest = math.inf  # milliseconds of either side in the case that was settled last
+        self._short = False  # calls are, in the case that was settled last
         self._empty = witness.Slope(self.theirs, {}, witness.EMPTY)
         self._last = -1
         self._due = 0
@@ -147,7 +146,7 @@ class Stopwatch:
 
     def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
         """The turns in stretches, each up to one whose output is to be checked, or to the end."""
-        every = CHECK_EVERY_SHORT if self._shortest < SHORT_MS else CHECK_EVERY
+        every = CHECK_EVERY_SHORT if self._short else CHECK_EVERY
         first = turns.start
         for turn in turns:
             if turn % every == 0:
@@ -221,7 +220,8 @@ class Stopwatch:
         self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         for _ in range(2):
-            self._shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
+            shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
+        self._short = shortest < SHORT_MS
         if not self.profiler or number in self.kernels:  # one clock for all pairs of a case
             return
         with self.tracing() as (ours, theirs):
@@ -230,13 +230,13 @@ class Stopwatch:
         offence = provenance.offence(ours, self.ours.own)
         if offence and self.lab.grader.kernels:
             raise Wrong(offence, status=Status.REFUSED)
-        if self._shortest < SHORT_MS and theirs[0]:  # the driver's own copies, which a baseline may be, are in no trace
+        if self._short and theirs[0]:  # the driver's own copies, which a baseline may be, are in no trace
             self.traced.add(number)
 
     def short(self) -> bool:
         """Whether calls are, by the first case; those of an exercise are of a kind."""
         self.settle(0)
-        return self._shortest < SHORT_MS
+        return self._short
 
     def witnessed(self, number: int) -> Doubt | None:
         """Hold a case's times to this process' clock: None where they agree, what it says where the claim is shorter."""

@@ -37,6 +37,11 @@ def few(question: bytes) -> tuple[int, torch.Tensor]:
     return number, torch.tensor(index)
 
 
+def as_bytes(values: Sequence[torch.Tensor]) -> bytes:
+    """Elements of outputs as they lie in memory, one output after the other."""
+    return b"".join(bytes(v.view(torch.uint8).numpy()) for v in values)
+
+
 class Side:
     """`function` on `device`; between calls `flush_bytes` are written, so that the L2 is cold."""
 
@@ -106,9 +111,8 @@ class Side:
         return values, [tuple(t.shape) for t in leaves]
 
     def bytes_of(self, number: int, index: torch.Tensor) -> bytes:
-        """What `chosen` gives, as it lies in memory: one output after the other."""
-        values, _ = self.chosen(number, index)
-        return b"".join(bytes(v.view(torch.uint8).numpy()) for v in values)
+        """The elements that `chosen` gives."""
+        return as_bytes(self.chosen(number, index)[0])
 
     def _harness(self) -> contextlib.AbstractContextManager[None]:
         return self._trace.harness() if self._trace is not None else contextlib.nullcontext()

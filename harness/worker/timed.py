@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -65,7 +64,8 @@ class Timed:
         with self._watched():
             box.post(mailbox.READY)
             while box.wait(mailbox.GO, gone) and (seed := box.data()):
-                box.post(mailbox.DONE, struct.pack("<d", self.side.sample(request["case"], int.from_bytes(seed, "little"))))
+                milliseconds = self.side.sample(request["case"], int.from_bytes(seed, "little"))
+                box.post(mailbox.DONE, mailbox.MILLISECONDS.pack(milliseconds))
         return {"status": "ok"}
 
     def fill(self, request: dict[str, Any]) -> dict[str, Any]:
