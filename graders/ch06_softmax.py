@@ -33,6 +33,7 @@ from harness.grading import (
     bounds,
     case,
     check,
+    choice,
     law,
     normal_data,
     small_integers,
@@ -242,9 +243,9 @@ class softmax_long(Softmax):
 
 
 def each_dimension(dims):
-    """A dimension of a tensor of shape `*S`, counted from either end."""
+    """The dimensions of a tensor of shape `*S`, counted from either end."""
     rank = len(dims["*S"])
-    return st.sampled_from((rank - 1, *range(rank - 1), *range(-rank, 0)))
+    return choice(rank - 1, *range(rank - 1), -1, *range(-rank, -1))
 
 
 class logsumexp(TensorGrader):

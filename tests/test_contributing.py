@@ -44,7 +44,7 @@ def course(tmp_path, monkeypatch):
     files = {
         f"reference/{SLUG}/scale.py": reference,
         f"exercises/{SLUG}/scale.py": STUB,
-        f"graders/{SLUG}.py": f"{imports}\nimport hypothesis.strategies as st\n\n{grader}\n{law}",
+        f"graders/{SLUG}.py": f"{imports}\nfrom harness.grading import choice\n\n{grader}\n{law}",
         "course.toml": HEAD + table.replace("0123456789abcdef", digest(STUB.encode())),
     }
     for name, text in files.items():

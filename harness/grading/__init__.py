@@ -12,6 +12,7 @@ from harness.grading.domain import (
     Focus,
     I,
     arguments,
+    choice,
     constant,
     index_into,
     lay,
@@ -40,6 +41,6 @@ from harness.grading.grader import normal as normal_data
 __all__ = [
     "LAYOUTS", "LONG", "RAGGED", "SPECIALS", "SUMMABLE", "Case", "Check", "Drawn", "F", "Focus", "Grader", "I", "Part",
     "TensorGrader",
-    "arguments", "booleans", "bounds", "case", "check", "constant", "index_into", "integers", "law", "lay", "list_of",
+    "arguments", "booleans", "bounds", "case", "check", "choice", "constant", "index_into", "integers", "law", "lay", "list_of",
     "mask", "normal", "normal_data", "small_integers", "sprinkle", "tensor", "widened",
 ]  # fmt: skip

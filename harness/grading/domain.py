@@ -323,6 +323,18 @@ def list_of(of: Tensor, low: int = 1, high: int = 4) -> ListOf:
     return ListOf(of, low, high)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """An argument that has one of a few values; made by `choice`."""
+
+    values: tuple[Any, ...]
+
+
+def choice(*values: Any) -> Choice:
+    """One of `values`, the simplest first. Unlike those of a Hypothesis strategy, few examples see many of them."""
+    return Choice(values)
+
+
 def arguments(
     *,
     dtypes: tuple[torch.dtype, ...] = F,
@@ -337,7 +349,8 @@ def arguments(
     most_dims: int = 6,
     **specs: Any,
 ) -> Arguments:
-    """The domain of an exercise: its arguments in order, `tensor(...)` or any Hypothesis strategy.
+    """The domain of an exercise: its arguments in order, `tensor(...)`, `choice(...)`, any Hypothesis strategy, or a
+    function that makes one of the last two from the sizes.
 
     `dtypes` are those that the tensors without a fixed one share (the first is the usual one); `at_least`, `at_most`
     and `choices` restrict dimensions; `long` names those that also get a row of about 5,000; `specials` are the
@@ -359,7 +372,9 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
             rank = draw(st.sampled_from([n for n in focus.ranks if n <= domain.most_dims]))
             shape: list[int] = []
             for i in range(rank):
-                fitting = tuple(n for n in domain.sizes(name, focus) if n * max(1, math.prod(shape)) <= focus.cap) or (1,)
+                sizes = domain.sizes(name, focus)
+                room = focus.cap // (max(1, math.prod(shape)) * max(1, min(sizes)) ** (rank - i - 1))
+                fitting = tuple(n for n in sizes if n <= room) or (1,)
                 force = focus.force.get(f"{name}{i}")
                 shape.append(draw(st.sampled_from(pattern.sizes(f"{name}{i}", force or fitting))))
             dims[name] = tuple(shape)
@@ -401,12 +416,11 @@ def _examples(draw: Any, domain: Arguments, focus: Focus) -> Drawn:
                     **{d: draw(st.sampled_from(domain.sizes(d, focus))) for d in spec.of.shape if isinstance(d, str)},
                 }
                 args[name].append(_one(draw, spec.of, own, focus, rng, density, pattern))
-        elif isinstance(spec, st.SearchStrategy):
-            args[name] = draw(spec)
-        elif callable(spec):
-            args[name] = draw(spec(dims))
         else:
-            args[name] = spec
+            value = spec(dims) if callable(spec) else spec
+            if isinstance(value, Choice):
+                value = st.sampled_from(pattern.turn(name, value.values))
+            args[name] = draw(value) if isinstance(value, st.SearchStrategy) else value
     return Drawn(args, dims)
 
 

@@ -64,8 +64,8 @@ import struct
 
 def _pages():
     # The page that the worker shares with the examiner, and the side whose calls it times.
-    names = [frame.f_locals for frame in _callers() if "box" in frame.f_locals]
-    return {found["box"]: found["self"].side for found in names}
+    names = [frame.f_locals for frame in _callers()]
+    return {found["box"]: found["self"].side for found in names if "box" in found and "self" in found}
 
 def _told(kind, factor):
     true = kind.post
@@ -331,7 +331,7 @@ def vec_add(x, y):
             names["wait_for_all"] = lambda: None
     return _slow(x, y)
 ''',
-        ("invalid",),
+        ("invalid",), "ended before its outputs were there",
     ),
     Trick(
         "lines of the L2 made to persist", (12,),
