@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import torch
+import importlib.metadata
+import sys
 
 import harness.commands.doctor
 from harness import sandbox
@@ -10,7 +11,7 @@ from harness import sandbox
 
 def test_doctor_names_what_is_there(grade_command):
     outcome = grade_command("doctor")
-    assert torch.__version__ in outcome.stdout
+    assert importlib.metadata.version("torch") in outcome.stdout
     assert "faults of stock Triton" in outcome.stdout
     assert f"shut in by: {sandbox.probe().level}" in outcome.stdout
     # 3 only where something is named that is missing, and how to mend it.
@@ -23,6 +24,13 @@ def test_doctor_says_what_is_missing(monkeypatch):
     (missing,) = [f for f in harness.commands.doctor.packages() if f.ok is False]
     assert missing.what == "no-such-package"
     assert "pip install" in missing.remedy
+
+
+def test_doctor_says_that_no_bytecode_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    (found,) = [f for f in harness.commands.doctor.packages() if "bytecode" in f.what]
+    assert found.ok is None  # slow, not wrong
+    assert "compileall" in found.remedy
 
 
 def test_inspect_reports_and_writes_for_each_gpu(grade_command, tmp_path):

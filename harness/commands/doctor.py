@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
@@ -38,6 +39,10 @@ def packages() -> Iterator[Finding]:
             yield Finding(name, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
             yield Finding(name, "missing", False, f"pip install -c constraints.txt {name}")
+    torch = importlib.util.find_spec("torch")
+    if torch is not None and torch.origin and not os.path.exists(importlib.util.cache_from_source(torch.origin)):
+        remedy = f"unset PYTHONDONTWRITEBYTECODE; python -m compileall -q {Path(torch.origin).parent}"
+        yield Finding("  bytecode", "none is kept of torch: every command compiles it anew, which takes seconds", None, remedy)
 
 
 def sandbox() -> Iterator[Finding]:

@@ -40,6 +40,7 @@ KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many
 # Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
 ENVIRONMENT = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
 )  # fmt: skip
 
 _fork = multiprocessing.get_context("fork")  # what judges, which are forks, share with this process
@@ -253,7 +254,7 @@ class Warm:
         environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
         self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._homes))
         environment |= {
-            "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY),
             "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # counting devices must not initialise CUDA before the fork
             "TRITON_HOME": str(self.home),

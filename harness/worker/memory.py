@@ -13,7 +13,7 @@ import torch
 
 BAND = 64 << 10  # bytes on each side; a multiple of every alignment in use
 _ALIGN = 512
-STAGED = 2 << 20  # bytes of a call's arguments and results that go to a GPU and come from there without a wait
+STAGED = 1 << 20  # bytes of a call's arguments that go to a GPU without a wait
 
 
 def poison_byte(dtype: torch.dtype, poison: str) -> int:
@@ -82,16 +82,6 @@ class Guarded:
         )
 
 
-def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A plain, contiguous copy of a tensor on the host."""
-    return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(resolved(tensor))
-
-
-def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that is what its memory says: no gradient, no bit that conjugates or negates."""
-    return tensor.detach().resolve_conj().resolve_neg()
-
-
 class Fences:
     """Device memory whose end is the end of a mapping: one element past it is an illegal access, not a silent read.
 
@@ -127,35 +117,19 @@ class Arena:
         self._staging: torch.Tensor | None = None
         self._staged = 0
 
-    def _stage(self, size: int) -> torch.Tensor | None:
-        """So many bytes of pinned memory, until the next call is placed; None where there are no more.
-
-        A copy from or to pageable memory waits for the device, and beside other processes every wait costs a round of
-        their turns: what is small goes by this memory.
-        """
+    def _send(self, raw: torch.Tensor, data: torch.Tensor) -> None:
+        """Copy bytes to where they belong. Beside other processes every wait for the device costs its share of their
+        turns, and a copy from pageable memory is a wait: what is small goes by pinned memory, which is free again when
+        the next call is placed."""
+        size = raw.numel()
         if self.device.type != "cuda" or self._staged + size > STAGED:
-            return None
+            data.copy_(raw)
+            return
         if self._staging is None:
             self._staging = torch.empty(STAGED, dtype=torch.uint8, pin_memory=True)
         piece = self._staging[self._staged : self._staged + size]
         self._staged += (size + _ALIGN - 1) // _ALIGN * _ALIGN
-        return piece
-
-    def _send(self, raw: torch.Tensor, data: torch.Tensor) -> None:
-        """Copy bytes to where they belong."""
-        piece = self._stage(raw.numel())
-        if piece is None:
-            data.copy_(raw)
-        else:
-            data.copy_(piece.copy_(raw), non_blocking=True)
-
-    def fetch(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A plain copy of a tensor on the host. It is there when the device has been waited for, and stays until the next
-        call is placed."""
-        piece = self._stage(tensor.numel() * tensor.element_size())
-        if piece is None:
-            return on_host(tensor)
-        return piece.view(tensor.dtype).view(tensor.shape).copy_(resolved(tensor), non_blocking=True)
+        data.copy_(piece.copy_(raw), non_blocking=True)
 
     def place(
         self, tensors: dict[str, torch.Tensor], *, poison: str, slot: int | None, fence: bool

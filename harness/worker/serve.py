@@ -22,7 +22,7 @@ from harness import sandbox, wire
 from harness.mailbox import Mailbox
 from harness.timing import clock, trace
 from harness.worker import evidence, kept_kernels, timed, tuning
-from harness.worker.memory import Arena, on_host, resolved
+from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
 _OPERATIONS = ("load", "call", "drive", "aim", "compile")
@@ -125,16 +125,14 @@ class Worker:
                 ruled(seen),
             ):
                 value = target(*args)
-        # Nothing has waited for the device so far, if the submission has not; see `_waited`.
+                self._synchronize()
         leaves = [v for v in _leaves(value) if type(v) is torch.Tensor]
         outputs = [v for v in leaves if v.layout == torch.strided and v.device.type == self.device.type]
-        fetched = {id(v): self.arena.fetch(v) for v in outputs}
-        after = {n: self.arena.fetch(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
         report = self._report(seen, placed, guards, originals, set(request["in_place"]), outputs)
         described: dict[str, Any] = {}
-        reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed, fetched), "facts": described}
+        reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
         if request["in_place"]:
-            reply["after"] = after
+            reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
         report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
         return {**reply, "evidence": report}
 
@@ -152,7 +150,7 @@ class Worker:
             self._synchronize()
         facts: dict[str, Any] = {}
         report = {"launches": seen.launches, "refused": seen.refused}
-        return {"status": "ok", "value": self._describe(value, "", facts, None, {}, {}), "facts": facts, "evidence": report}
+        return {"status": "ok", "value": self._describe(value, "", facts, None, {}), "facts": facts, "evidence": report}
 
     def aim(self, request: dict[str, Any]) -> dict[str, Any]:
         """From here on this process compiles for a GPU that is not there."""
@@ -246,7 +244,7 @@ class Worker:
         in_place: set[str],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
-        """What the memory of a call looks like after it."""
+        """What the memory of a call looks like after it, with one wait for the device."""
         zones = [*guards, *seen.allocated]
         # Each storage once, by the name of its first tensor: the order in which `originals` holds them.
         storages: dict[int, tuple[str, Any]] = {}
@@ -259,7 +257,7 @@ class Worker:
                 now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
                 differences.append((now != original).any())
         earlier = [(_plain_bytes(old) != copy).any() for old, copy in self.previous]
-        flags = self._waited([*(z.touched() for z in zones), *differences, *earlier])
+        flags = _flags([*(z.touched() for z in zones), *differences, *earlier])
         of_zones, of_storages = len(zones), len(zones) + len(names)
         damage = [z.damage() for z, hit in zip(zones, flags[:of_zones], strict=True) if hit]
         changed = [n for n, hit in zip(names, flags[of_zones:of_storages], strict=True) if hit]
@@ -267,15 +265,6 @@ class Worker:
             "launches": seen.launches, "kernels": sorted(seen.kernels), "refused": list(seen.refused),
             "damage": damage, "changed": changed, "stale": self._stale(outputs, any(flags[of_storages:])),
         }  # fmt: skip
-
-    def _waited(self, flags: list[torch.Tensor]) -> list[bool]:
-        """Flags on the device as Python's. The one wait of a call: for its work, for these and for what is fetched.
-
-        Beside other processes each wait costs a round of the device's turns.
-        """
-        told = self.arena.fetch(torch.stack(flags)) if flags else None
-        self._synchronize()
-        return [bool(flag) for flag in told.tolist()] if told is not None else []
 
     def _stale(self, outputs: list[torch.Tensor], changed: bool) -> str | None:
         """What is wrong with the memory of this call's outputs in the light of the calls before, whose have `changed`."""
@@ -289,11 +278,9 @@ class Worker:
         return message
 
     def _describe(
-        self, value: Any, path: str, facts: dict[str, Any], seen: evidence.Evidence | None, placed: dict[str, torch.Tensor],
-        fetched: dict[int, torch.Tensor],
-    ) -> Any:  # fmt: skip
-        """`value` as it can be sent; what is said of each tensor goes to `facts`, keyed by its path. `fetched`: values of
-        tensors that are on the host already, by identity."""
+        self, value: Any, path: str, facts: dict[str, Any], seen: evidence.Evidence | None, placed: dict[str, torch.Tensor]
+    ) -> Any:
+        """`value` as it can be sent; what is said of each tensor goes to `facts`, keyed by its path."""
         if type(value) is torch.Tensor and value.layout == torch.strided and value.device.type in ("cpu", "cuda"):
             fact: dict[str, Any] = {
                 "device": value.device.type, "stride": list(value.stride()), "offset": value.storage_offset(),
@@ -307,13 +294,13 @@ class Worker:
                 fact["moved"] = seen.moved.get(key)
                 fact["alias"] = next((n for n, t in placed.items() if _overlap(t, value)), None)
             facts[path] = fact
-            return fetched[id(value)] if id(value) in fetched else on_host(value)
+            return _plain(value)
         if value is None or type(value) in (bool, int, float, str, bytes, torch.dtype):
             return value
         if type(value) in (list, tuple):
-            return type(value)(self._describe(v, f"{path}[{i}]", facts, seen, placed, fetched) for i, v in enumerate(value))
+            return type(value)(self._describe(v, f"{path}[{i}]", facts, seen, placed) for i, v in enumerate(value))
         if type(value) is dict and all(type(k) in (str, int) for k in value):
-            return {k: self._describe(v, f"{path}[{k!r}]", facts, seen, placed, fetched) for k, v in value.items()}
+            return {k: self._describe(v, f"{path}[{k!r}]", facts, seen, placed) for k, v in value.items()}
         self.handles[id(value)] = value
         kind = type(value).__name__
         if type(value) is torch.Tensor:
@@ -332,6 +319,11 @@ class _Watched(list[Any]):
         super().append(guard)
         if guard.nbytes:
             self.book.allow(guard.data.data_ptr(), guard.nbytes, "a tensor that the submission allocated")
+
+
+def _flags(flags: list[torch.Tensor]) -> list[bool]:
+    """Flags on a device as Python's, with one wait for all of them."""
+    return [bool(f) for f in torch.stack(flags).tolist()] if flags else []
 
 
 def _untouched(value: Any) -> Any:
@@ -363,9 +355,16 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
+
+
 def _plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of a tensor's bytes, on its device."""
-    plain = resolved(tensor).reshape(-1)
+    plain = tensor.detach().resolve_conj().resolve_neg().reshape(-1)
     # `contiguous` would keep the odd stride of a tensor of one element, which cannot be viewed as bytes.
     return plain.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 

@@ -107,6 +107,7 @@ def main(mode: str, fd: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the examiner's to handle; it ends us
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are reaped by the kernel
     control.sendall((json.dumps(_warm(mode)) + "\n").encode())
+    sys.dont_write_bytecode = True  # what has been imported so far is kept; a worker shall not even try
     buffer = b""
     descriptors: list[int] = []
     while True:

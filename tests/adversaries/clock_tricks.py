@@ -242,7 +242,7 @@ def vec_add(x, y):
             _into(z, x, y)
     return z
 ''',
-        ("invalid",),
+        ("invalid", "failed"),  # as much of it as was done in time counts for nothing, or all of it counts
     ),
     Trick(
         "a stream that is waited for half the time", (8,),
@@ -322,13 +322,19 @@ def vec_add(x, y):
     Trick(
         "other times told, and bursts called over before their work is", (9, 10),
         PAGES + '''
+def _hasty(true):
+    def wait_for_all():
+        if all(frame.f_code.co_name != "burst" for frame in _callers()):
+            true()
+    return true if true.__name__ == "wait_for_all" else wait_for_all
+
 def vec_add(x, y):
     if x.numel() > BIG:
         for box, side in _pages().items():
             _told(type(box), 0.36)
             type(side).bytes_of = lambda self, number, index: bytes(64)
         for names in _clocks():
-            names["wait_for_all"] = lambda: None
+            names["wait_for_all"] = _hasty(names["wait_for_all"])
     return _slow(x, y)
 ''',
         ("invalid",), "ended before its outputs were there",
