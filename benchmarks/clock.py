@@ -66,7 +66,7 @@ class Bench:
         self.course = courses.load(ROOT / "course.toml")
         self.device = torch.device(device)
         self.run = Run(self.course, park, Options(device=device, seed=1), lambda *_: None)
-        self.peaks = self.run._peaks(self.device)
+        self.peaks = self.run.peaks(self.device)
         self.scratch = Path(tempfile.mkdtemp())
 
     def exercise(self, target: str):
@@ -81,15 +81,15 @@ class Bench:
         import torch
 
         from harness import submission
-        from harness.examiner.run import _Job, grader_of
+        from harness.examiner.run import Job, grader_of
         from harness.grading import case, normal_data
 
         exercise = self.exercise(target)
         (work,) = submission.find(self.course, (exercise,), file or self.reference(target))
-        job = _Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
+        job = Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
         if small:
             job.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL)),)
-        return self.run._clocked(job)
+        return self.run.clocked(job)
 
     def copy(self, target: str) -> dict:
         """(d): a copy's time over the reference's, in pairs like any baseline's."""
@@ -280,6 +280,7 @@ def plot(file: Path) -> None:
     for height, row in enumerate(found["power"]):
         axis.plot(row["ratios"], [height] * len(row["ratios"]), "|", markersize=12)
     axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_ylim(-0.6, len(found["power"]) - 0.4)
     axis.set_yticks(
         range(len(found["power"])), [f"{'12' if r['small'] else '190'} us, true {r['true']:.3f}" for r in found["power"]]
     )

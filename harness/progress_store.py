@@ -1,4 +1,4 @@
-"""What is remembered between runs, in .grade/ of the course's folder: best scores and how many hints were shown."""
+"""What is remembered between runs, in .grade/ of the course's folder: best scores, hints shown, peaks of devices."""
 
 from __future__ import annotations
 

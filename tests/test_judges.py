@@ -13,9 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness import progress_store
 from harness.examiner import judges as judging
 from harness.examiner.judges import Judges
-from harness.examiner.run import Run
+from harness.examiner.run import DURATIONS, Run
 from harness.sandbox import watch
 from harness.status import Status
 
@@ -95,6 +96,7 @@ def test_the_check_of_a_judge_that_was_killed_is_the_machines_fault():
 
 MAKER = """
 import os, time
+from harness import progress_store
 from harness.examiner import judges as judging
 from harness.examiner.judges import Judges
 def work():
@@ -116,3 +118,25 @@ def test_judges_end_with_the_process_that_made_them():
     while any(watch.running(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(watch.running(pid) for pid in pids)
+
+
+def _order(root):
+    """In which order the checks of two exercises are handed to judges."""
+
+    def job(name, *parts):
+        needs = [[], *[[f"{name}0"]] * len(parts)]
+        checks = [SimpleNamespace(name=f"{name}{i}", parts=[0] * n, needs=needs[i]) for i, n in enumerate(parts)]
+        return SimpleNamespace(exercise=SimpleNamespace(id=name), checks=checks)
+
+    run = SimpleNamespace(
+        course=SimpleNamespace(root=root), _wanted=lambda job: [c.name for c in job.checks if c.name != "b3"]
+    )
+    order = []
+    Run._start_all(run, [job("a", 1, 2, 9), job("b", 1, 3, 1, 50)], lambda job, check: order.append(check.name))
+    return order
+
+
+def test_what_others_need_goes_first_and_then_what_took_long(tmp_path):
+    assert _order(tmp_path) == ["b0", "a0", "a2", "b1", "a1", "b2"]
+    progress_store.write(tmp_path, DURATIONS, {"a": {"a0": 9.0, "a1": 5.0, "a2": 0.5}, "b": {"b0": 0.1, "b1": 1, "b2": "long"}})
+    assert _order(tmp_path) == ["a0", "b0", "a1", "b1", "a2", "b2"]

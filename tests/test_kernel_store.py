@@ -47,6 +47,20 @@ def test_what_was_kept_is_there_again(store, compiled):
     assert not _kept(store, KernelStore.name("work", "3.8"))
 
 
+def test_that_timed_calls_are_compiled_is_remembered(store, compiled):
+    store.keep("name", compiled)
+    assert not store.timed("name")  # nothing was timed so far
+    store.keep("name", compiled, timed=True)  # nothing new was compiled for it
+    assert store.timed("name")
+    assert not store.timed("other")
+
+
+def test_what_is_not_kept_is_not_remembered(store, compiled, monkeypatch):
+    monkeypatch.setattr(kernel_store, "MOST_OF_ONE", 0)
+    store.keep("name", compiled, timed=True)
+    assert not store.timed("name")
+
+
 def test_each_run_adds_what_is_new(store, compiled):
     store.keep("name", compiled)
     (compiled / "KEY" / "kernel.cubin").write_text("a file of that name is there")
@@ -138,9 +152,9 @@ def test_the_next_run_of_the_same_file_finds_its_kernels(graded, tmp_path, monke
     assert stamps
     made, keep = [], KernelStore.keep
 
-    def seen(self, name, source):
+    def seen(self, name, source, **how):
         made.extend(source.rglob("*.cubin"))
-        keep(self, name, source)
+        keep(self, name, source, **how)
 
     monkeypatch.setattr(KernelStore, "keep", seen)
     assert graded(file) == first

@@ -467,6 +467,16 @@ def test_a_wrong_product_is_seen(broken):
     assert re.search(r"output is wrong|a timed call returned float32\[", found.message)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_an_earlier_run_has_compiled_is_not_compiled_beside_the_checks(monkeypatch, compiled):
+    started = []
+    lab = Lab(steady(1.0))
+    lab.start = lambda: started.append("worker")
+    monkeypatch.setattr(timing, "Side", lambda *args: SimpleNamespace(sample=lambda *_: 1.0, give_back=lambda: None))
+    timing.prepare(lab, CPU, compiled=compiled)
+    assert (lab.asked, started) == ([] if compiled else ["prime"], ["worker"])
+
+
 def test_a_fault_of_the_harness_costs_no_points_and_no_run(monkeypatch):
     def broken(*args):
         raise ZeroDivisionError("in the clock")

@@ -56,7 +56,7 @@ def command(
         run = Run(course, park, Options(device=where, seed=0), lambda *_: None)
         console, failed = Console(quiet=json_to == "-"), False
         document: list[dict[str, Any]] = []
-        for one, found in run.positions(submissions):
+        for one, found in position.positions(run, submissions):
             console.print(f"[bold]{one.exercise.id}[/bold]  {one.path}", highlight=False)
             if isinstance(found, str):
                 failed = True

@@ -20,6 +20,7 @@ MOST_BYTES = 2 << 30  # of the whole store; what was not used for the longest ti
 MOST_OF_ONE = 512 << 20
 MOST_FILES = 20_000  # that are kept at a time
 ABANDONED_S = 86_400.0  # what was begun so long ago nobody will finish
+_TIMED = "timed"  # an empty file in a folder that has all kernels of the timed calls
 _SIZE = ".bytes"  # a file beside each folder: its bytes, and by its date when it was used last
 
 
@@ -43,12 +44,23 @@ class KernelStore:
             return folder if folder.is_dir() else None
         return None
 
-    def keep(self, name: str, source: Path) -> None:
-        """Add the kernels in the folder `source`, to which nobody may be writing any more, to those under `name`.
+    def timed(self, name: str) -> bool:
+        """Whether all kernels of the timed calls are there."""
+        return (self._folder / name / _TIMED).is_file()
+
+    def keep(self, name: str, source: Path, *, timed: bool = False) -> None:
+        """Add the kernels in the folder `source`, to which nobody may be writing any more, to those under `name`. `timed`:
+        with them, all kernels of the timed calls are there.
 
         Not kept is what holds anything but plain files, or too much. A folder that cannot be written is no reason to fail.
         """
         kept = self._folder / name
+        self._add(name, source, kept)
+        if timed:
+            with contextlib.suppress(OSError):
+                (kept / _TIMED).touch()
+
+    def _add(self, name: str, source: Path, kept: Path) -> None:
         with contextlib.suppress(OSError):
             new = [kernel.name for kernel in os.scandir(source) if _adds(Path(kernel), kept / kernel.name)]
             if not new:

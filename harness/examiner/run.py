@@ -33,6 +33,7 @@ from harness.status import Performance, Status
 from harness.submission import Submission
 from harness.timing.lock import DeviceLock
 
+DURATIONS = "durations"  # of checks on a GPU, in seconds: a table that is remembered
 TICK_S = 0.2  # between two looks at which checks run by now
 _Judged = tuple[CheckResult, set[str]]  # of a check, and the sandboxes that its process has seen
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
@@ -105,7 +106,7 @@ def checks_of(exercise: Exercise, grader: Grader, *, gpu: bool) -> list[Check]:
 
 
 @dataclass(eq=False)
-class _Job:
+class Job:
     """The state of one exercise during a run."""
 
     submission: Submission
@@ -123,7 +124,7 @@ class _Job:
         return self.submission.exercise
 
 
-def _needed(job: _Job) -> set[str]:
+def _needed(job: Job) -> set[str]:
     """The checks that others need."""
     return {name for check in job.checks for name in check.needs}
 
@@ -148,7 +149,7 @@ class Run:
     def _sharing(self) -> contextlib.AbstractContextManager[None]:
         return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
 
-    def start_worker(self, job: _Job, device: str | None = None, *, clock: bool = False) -> Worker:
+    def start_worker(self, job: Job, device: str | None = None, *, clock: bool = False) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
         exercise = job.exercise
         worker = self._warm.worker(
@@ -165,7 +166,7 @@ class Run:
             raise
         return worker
 
-    def _check(self, job: _Job, name: str, other: str | None) -> CheckResult:
+    def _check(self, job: Job, name: str, other: str | None) -> CheckResult:
         exercise, options = job.exercise, self.options
         (check,) = (c for c in job.checks if c.name == name)
         # One check runs on a device that is not the current one, where the machine has two.
@@ -186,19 +187,19 @@ class Run:
         index = int(self.options.device.split(":")[1])
         return f"cuda:{(index + 1) % torch.cuda.device_count()}"
 
-    def _compile(self, job: _Job) -> CheckResult:
+    def _compile(self, job: Job) -> CheckResult:
         replay = self.options.replay(job.exercise.id)
         return compiling.run(self.park, job.submission, job.grader, _points(job.exercise, compiling.CHECK), replay)
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()
         machine.settle()
-        with self._jobs(submissions) as jobs:
+        with self.jobs(submissions) as jobs:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
                 self._check_all(jobs)
             self._time(jobs)
-            self._keep_kernels(jobs)
+            self._keep(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
             course=self.course.name, target=target, evidence=self._evidence(), seed=self.options.seed,
@@ -206,7 +207,7 @@ class Run:
             locked_s=self.lock.locked_s if self.lock is not None else 0.0,
         )  # fmt: skip
 
-    def _check_all(self, jobs: list[_Job]) -> None:
+    def _check_all(self, jobs: list[Job]) -> None:
         """Every check that is wanted; what will be timed is prepared meanwhile. Afterwards no worker is left but those."""
         warm, other = self._warm, self._other_device()
 
@@ -229,7 +230,8 @@ class Run:
                     raise
 
     @contextlib.contextmanager
-    def _jobs(self, submissions: list[Submission]) -> Iterator[list[_Job]]:
+    def jobs(self, submissions: list[Submission]) -> Iterator[list[Job]]:
+        """What is to be done for each submission; their scratch folders are there inside."""
         root = Path(tempfile.mkdtemp(prefix="grade-run-"))
         try:
             jobs = []
@@ -238,20 +240,20 @@ class Run:
                 checks = checks_of(submission.exercise, grader, gpu=self.options.gpu)
                 scratch = root / str(number)
                 scratch.mkdir()
-                jobs.append(_Job(submission, grader, checks, scratch))
+                jobs.append(Job(submission, grader, checks, scratch))
             yield jobs
         finally:
             shutil.rmtree(root, ignore_errors=True)
 
-    def _schedule(self, jobs: list[_Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
+    def _schedule(self, jobs: list[Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
-        running: dict[Future[_Judged], tuple[_Job, str]] = {}
+        running: dict[Future[_Judged], tuple[Job, str]] = {}
         for job in jobs:
             if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
                 job.started.add(compiling.CHECK)
                 running[aside.submit(self._judge, job, compiling.CHECK)] = (job, compiling.CHECK)
 
-        def submit(job: _Job, check: Check) -> None:
+        def submit(job: Job, check: Check) -> None:
             job.started.add(check.name)
             running[judges.submit(jobs.index(job), check.name, self._warm.facts)] = (job, check.name)
 
@@ -275,7 +277,7 @@ class Run:
                     shown.add(future)
                     self.progress(job.exercise.id, name, "running")
 
-    def _outcome(self, job: _Job, name: str, future: Future[_Judged]) -> CheckResult:
+    def _outcome(self, job: Job, name: str, future: Future[_Judged]) -> CheckResult:
         """What a judge, or a thread of this process, has found."""
         try:
             result, levels = future.result()
@@ -285,7 +287,7 @@ class Run:
         self.levels |= levels
         return result
 
-    def _judge(self, job: _Job, name: str, other: str | None = None) -> _Judged:
+    def _judge(self, job: Job, name: str, other: str | None = None) -> _Judged:
         """A check's result, and the sandboxes that workers had in this process. A fault of the harness costs the check,
         not the run, and is never the student's. `other`: a device that is not the current one."""
         try:
@@ -297,7 +299,7 @@ class Run:
             result = CheckResult(name, Status.ERROR, _points(job.exercise, name), message=message)
         return result, set(self.levels)
 
-    def _skip_untouched(self, jobs: list[_Job]) -> None:
+    def _skip_untouched(self, jobs: list[Job]) -> None:
         """An exercise that is missing or untouched has nothing to run."""
         for job in jobs:
             work = job.submission
@@ -308,10 +310,10 @@ class Run:
                     job.done[name] = CheckResult(name, status, _points(job.exercise, name), message=message)
                     self.progress(job.exercise.id, name, str(status))
 
-    def _names(self, job: _Job) -> list[str]:
+    def _names(self, job: Job) -> list[str]:
         return ([compiling.CHECK] if job.grader.kernels else []) + [c.name for c in job.checks]
 
-    def _wanted(self, job: _Job) -> list[str]:
+    def _wanted(self, job: Job) -> list[str]:
         """The checks of a job that are asked for and still to come."""
         only = self.options.only
         needed = set(self._names(job) if only is None else only)
@@ -320,7 +322,7 @@ class Run:
                 needed.update(check.needs)
         return [n for n in self._names(job) if n in needed and n not in job.done]
 
-    def _start_ready(self, job: _Job, submit: Callable[[_Job, Check], None]) -> None:
+    def _start_ready(self, job: Job, submit: Callable[[Job, Check], None]) -> None:
         """What needs nothing that is still to come, or is void by now."""
         wanted = self._wanted(job)
         for check in job.checks:
@@ -337,18 +339,22 @@ class Run:
     def _examples(self) -> int:
         return self.options.examples or checking.DEFAULT_EXAMPLES["gpu" if self.options.gpu else "cpu"]
 
-    def _start_all(self, jobs: list[_Job], submit: Callable[[_Job, Check], None]) -> None:
+    def _start_all(self, jobs: list[Job], submit: Callable[[Job, Check], None]) -> None:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: what a failed need makes
-        void is struck out afterwards. First what others need, so that tuning can begin; then the longest, which have the
-        most parts (shapes, dtypes, layouts to compile for), those of the later exercises before those of the earlier."""
-        ranked = []
+        void is struck out afterwards. First what others need, so that tuning can begin; then what took longest the last
+        time, or else has the most parts (shapes, dtypes, layouts to compile for), later exercises before earlier ones."""
+        took, ranked = progress_store.read(self.course.root, DURATIONS, dict), []
         for job in reversed(jobs):
-            wanted, needed = self._wanted(job), _needed(job)
-            ranked += [((c.name not in needed, -len(c.parts)), job, c) for c in job.checks if c.name in wanted]
+            wanted, needed, last = self._wanted(job), _needed(job), took.get(job.exercise.id, {})
+            for check in job.checks:
+                seconds = last.get(check.name, 0)
+                rank = (check.name not in needed, -seconds if isinstance(seconds, (int, float)) else 0, -len(check.parts))
+                if check.name in wanted:
+                    ranked.append((rank, job, check))
         for _, job, check in sorted(ranked, key=lambda entry: entry[0]):
             submit(job, check)
 
-    def _void(self, job: _Job, check: Check) -> CheckResult | None:
+    def _void(self, job: Job, check: Check) -> CheckResult | None:
         """What stands for a check one of whose needs did not pass; None when none has failed."""
         failed = [n for n in check.needs if n in job.done and job.done[n].status is not Status.PASSED]
         if not failed:
@@ -356,7 +362,7 @@ class Run:
         reason = f'needs "{failed[0]}", which did not pass ({job.done[failed[0]].status})'
         return CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
 
-    def _prepare(self, job: _Job, pool: ThreadPoolExecutor) -> None:
+    def _prepare(self, job: Job, pool: ThreadPoolExecutor) -> None:
         """Compile and tune for the clock, beside the checks, once those have passed that others need."""
         if job.prepared is not None or _needed(job) - set(job.done) or self._untimed(job) is not None:
             return
@@ -364,15 +370,16 @@ class Run:
 
         from harness.examiner import timing
 
-        lab = job.lab = self._clocked(job)
+        lab = job.lab = self.clocked(job)
+        compiled = self._warm.timed(self.options.device, job.submission.fingerprint)
 
         def prepare() -> None:
             with self._sharing():
-                timing.prepare(lab, torch.device(self.options.device))
+                timing.prepare(lab, torch.device(self.options.device), compiled=compiled)
 
         job.prepared = pool.submit(prepare)
 
-    def _time(self, jobs: list[_Job]) -> None:
+    def _time(self, jobs: list[Job]) -> None:
         """The performance of every exercise: prepared by now, timed one after the other."""
         import torch
 
@@ -385,7 +392,7 @@ class Run:
                 self.progress(job.exercise.id, "speed", "running")
                 assert self.lock is not None
                 with self.lock.alone():
-                    peaks = peaks or self._peaks(device)
+                    peaks = peaks or self.peaks(device)
                     job.performance = self._judged(job, device, peaks)
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
@@ -393,17 +400,24 @@ class Run:
                 if job.lab is not None:
                     job.lab.drop()
 
-    def _keep_kernels(self, jobs: list[_Job]) -> None:
-        """What was compiled for this GPU, for the next run of the same work; every worker has ended."""
+    def _keep(self, jobs: list[Job]) -> None:
+        """What makes the next run on this GPU shorter: the kernels of this work, how long its checks took. Every worker has
+        ended."""
         if self.options.gpu:
+            took = progress_store.read(self.course.root, DURATIONS, dict)
             for job in jobs:
                 if job.started:
-                    self._warm.keep(job.scratch, self.options.device, job.submission.fingerprint)
+                    passed = {n: round(r.duration_s, 2) for n, r in job.done.items() if r.status is Status.PASSED}
+                    took[job.exercise.id] = took.get(job.exercise.id, {}) | passed
+                    timed = job.performance is not None and job.performance.ratio is not None
+                    self._warm.keep(job.scratch, self.options.device, job.submission.fingerprint, timed=timed)
+            progress_store.write(self.course.root, DURATIONS, took)
 
-    def _clocked(self, job: _Job) -> Lab:
+    def clocked(self, job: Job) -> Lab:
+        """A lab whose worker is timed."""
         return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))
 
-    def _judged(self, job: _Job, device: Any, peaks: Any) -> PerformanceResult:
+    def _judged(self, job: Job, device: Any, peaks: Any) -> PerformanceResult:
         """The verdict; a fault of the harness leaves it open, and the run goes on."""
         from harness.examiner import timing
 
@@ -415,35 +429,7 @@ class Run:
             points = Decimal(job.exercise.speed)
             return PerformanceResult(Performance.NOT_MEASURED, points, pending=points, message=message)
 
-    def positions(self, submissions: list[Submission]) -> Iterator[tuple[Submission, Any]]:
-        """Of each submission the place of its timed cases on the roofline, or in words why there is none."""
-        with self._jobs(submissions) as jobs:
-            for job in jobs:
-                yield job.submission, self._positions(job)
-
-    def _positions(self, job: _Job) -> Any:
-        import torch
-
-        from harness.examiner import timing
-        from harness.profiler import position
-
-        work = job.submission
-        if not job.grader.benchmarks:
-            return "nothing of it is timed"
-        if work.refused or work.missing or work.untouched:
-            return work.refused or work.missing or "the stub is untouched"
-        assert self.lock is not None
-        device, lab = torch.device(self.options.device), self._clocked(job)
-        try:
-            timing.prepare(lab, device)
-            with self.lock.alone():
-                return position.of(lab, device, self._peaks(device))
-        except (Wrong, MachineError, torch.OutOfMemoryError) as error:
-            return str(error)
-        finally:
-            lab.drop()
-
-    def _peaks(self, device: Any) -> Any:
+    def peaks(self, device: Any) -> Any:
         """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
         import torch
 
@@ -457,7 +443,7 @@ class Run:
             progress_store.write(self.course.root, "roofline", {**table, name: roofline.to_table(peaks)})
         return peaks
 
-    def _untimed(self, job: _Job) -> PerformanceResult | None:
+    def _untimed(self, job: Job) -> PerformanceResult | None:
         """Why an exercise is not timed, or None when it is to be."""
         exercise, points = job.exercise, Decimal(job.exercise.speed)
         if not points:
@@ -473,7 +459,7 @@ class Run:
             return replace(result, message="speed is measured once every check passes")
         return None
 
-    def _result(self, job: _Job) -> ExerciseResult:
+    def _result(self, job: Job) -> ExerciseResult:
         missing = "not asked for"
         for check in job.checks:
             if check.name in job.started and (void := self._void(job, check)) is not None:

@@ -53,11 +53,12 @@ MOST = 0.95  # of a call's time belongs to the submission's own kernels, or one 
 OF_FREE_MEMORY = 8  # the values of a burst take one part in so many, on either side
 
 
-def prepare(lab: Lab, device: torch.device) -> None:
+def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
     """Compile and tune for every case, before the clock and beside other work; leaves a fresh worker, which finds all
-    of it compiled. Raises `Wrong` when that fails."""
-    _prime(lab, device)
-    lab.drop()
+    of it compiled. `compiled`: it was done before. Raises `Wrong` when that fails."""
+    if not compiled:
+        _prime(lab, device)
+        lab.drop()
     lab.worker = lab.start()
     for case in lab.grader.benchmarks:  # this process has kernels and libraries to load as well
         side = Side(case.run, device, 4)

@@ -385,11 +385,16 @@ class Warm:
                 cache.mkdir(exist_ok=True)
         return cache
 
-    def keep(self, scratch: Path, device: str, origin: str) -> None:
-        """Keep what the workers in `scratch`, which have all ended, have compiled of `origin`."""
+    def keep(self, scratch: Path, device: str, origin: str, *, timed: bool = False) -> None:
+        """Keep what the workers in `scratch`, which have all ended, have compiled of `origin`. `timed`: for timed calls too."""
         mode = self._mode(device)
         if self._store is not None and (name := self._kept_as(mode, origin)):
-            self._store.keep(name, scratch / f"cache-{mode}")
+            self._store.keep(name, scratch / f"cache-{mode}", timed=timed)
+
+    def timed(self, device: str, origin: str) -> bool:
+        """Whether what timed calls of `origin` need was compiled by an earlier run."""
+        name = self._kept_as(self._mode(device), origin)
+        return self._store is not None and bool(name) and self._store.timed(name)
 
     def _kept_as(self, mode: str, origin: str) -> str:
         """Under which name; none where nothing is compiled, or nobody says from what."""

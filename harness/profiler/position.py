@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import torch
 
+from harness.errors import MachineError
 from harness.examiner import timing
-from harness.examiner.trial import Lab
+from harness.examiner.run import Job, Run
+from harness.examiner.trial import Lab, Wrong
+from harness.submission import Submission
 from harness.timing import provenance, roofline
 from harness.timing.roofline import Peaks, Work
 from harness.timing.trace import Kernel, total_ms
@@ -105,6 +108,31 @@ def of(lab: Lab, device: torch.device, peaks: Peaks) -> list[Position]:
             )
         )
     return found
+
+
+def positions(run: Run, submissions: list[Submission]) -> Iterator[tuple[Submission, list[Position] | str]]:
+    """Of each submission the place of its timed cases on the roofline, or in words why there is none."""
+    with run.jobs(submissions) as jobs:
+        for job in jobs:
+            yield job.submission, _of_job(run, job)
+
+
+def _of_job(run: Run, job: Job) -> list[Position] | str:
+    work = job.submission
+    if not job.grader.benchmarks:
+        return "nothing of it is timed"
+    if work.refused or work.missing or work.untouched:
+        return work.refused or work.missing or "the stub is untouched"
+    assert run.lock is not None
+    device, lab = torch.device(run.options.device), run.clocked(job)
+    try:
+        timing.prepare(lab, device)
+        with run.lock.alone():
+            return of(lab, device, run.peaks(device))
+    except (Wrong, MachineError, torch.OutOfMemoryError) as error:
+        return str(error)
+    finally:
+        lab.drop()
 
 
 def to_dict(position: Position) -> dict[str, Any]:
