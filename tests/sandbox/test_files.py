@@ -50,7 +50,7 @@ def test_answers_are_out_of_reach(worker: Worker) -> None:
 def test_the_real_repository_is_out_of_reach(worker: Worker) -> None:
     repository = Path(__file__).resolve().parents[2]
     cage = replace(worker.place.cage, readable=sandbox.default_readable(repository))
-    names = [n for n in ("reference", "graders", "tests", "exercises", ".git") if (repository / n).exists()]
+    names = [n for n in ("reference", "graders", "tests", "exercises", ".git") if (repository / n).is_dir()]
     value = worker.run(
         lambda: errors(*[lambda n=n: os.listdir(repository / n) for n in names]), cage=cage
     ).value
