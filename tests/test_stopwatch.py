@@ -199,8 +199,10 @@ def test_a_right_and_fast_submission_passes():
     assert found.cases[0].roofline == pytest.approx(0.768 / 1.05, abs=0.01)
     assert lab.dropped
     assert lab.asked[0] == "prime"  # tuned again, on a quiet device
-    assert lab.samples == LOOKS[0] + 3
-    assert LOOKS[0] / timing.CHECK_EVERY + 1 <= lab.asked.count("peek") <= LOOKS[0] / timing.CHECK_EVERY + 2
+    looks = lab.asked.count("trace") // 2 - 1  # in each of them one call is traced, and one before all
+    assert lab.samples == LOOKS[looks - 1] + 3 + looks
+    checked = LOOKS[looks - 1] / timing.CHECK_EVERY
+    assert checked + 1 <= lab.asked.count("peek") <= checked + 2
 
 
 def test_a_slow_one_fails_and_keeps_part_of_the_points():
@@ -281,7 +283,35 @@ def test_a_case_keeps_its_clock(device):
 def test_long_calls_are_timed_by_events():
     lab = Lab(steady(1.05))
     assert judged(lab).cases[0].time_ms == pytest.approx(1.05, rel=0.01)
-    assert lab.asked.count("trace") == 2
+    assert lab.asked.count("trace") == 2 * 2  # the first call and one at some time later: begun and ended
+
+
+@pytest.mark.parametrize("honest", [5, 20])
+def test_a_library_that_takes_over_later_is_seen(monkeypatch, honest):
+    monkeypatch.setattr(timing.secrets, "randbelow", lambda n: n - 1)  # the look comes last
+    lab = Lab(steady(1.0))
+    sample = lab.sample
+
+    def changing(request):
+        if lab.samples >= honest:
+            lab.kernels = ("sm90_gemm_cublas",)
+        return sample(request)
+
+    lab.sample = changing
+    assert judged(lab).message == "refused: a library's kernel computes: sm90_gemm_cublas, 100% of the GPU's time"
+
+
+def test_every_short_call_is_looked_at(device):
+    device.ms = 0.09
+    lab = Lab(steady(1.0))
+    sample = lab.sample
+
+    def changing(request):
+        lab.kernels = ("sm90_gemm_cublas",) if 100 < lab.samples < 140 else ("add_kernel",)
+        return sample(request)
+
+    lab.sample = changing
+    assert "a library's kernel computes: sm90_gemm_cublas" in judged(lab, peaks=Peaks(1e7, {}, 1 << 20)).message
 
 
 def test_a_time_that_does_not_agree_with_the_wall_clock_is_invalid():
@@ -397,7 +427,7 @@ def test_short_calls_without_a_kernel_are_invalid(device):
     device.ms = 0.09
     lab = Lab(steady(1.0), kernels=())
     found = judged(lab, peaks=Peaks(1e7, {}, 1 << 20))
-    assert (found.status, found.message) == (Performance.INVALID, "no kernel ran in a timed call")
+    assert (found.status, found.message) == (Performance.INVALID, "refused: no kernel of the submission ran in a timed call")
 
 
 def test_a_baseline_that_the_trace_does_not_see_is_timed_by_events(device, monkeypatch):

@@ -164,7 +164,7 @@ def kernels(*names):
     return [Kernel(name, 1, ms) for name, ms in zip(names, itertools.count(1.0), strict=False)]
 
 
-@pytest.mark.parametrize("names", [["add_kernel"], [COPY, "add_kernel"], [FILL, "add_kernel", "finish"], []])
+@pytest.mark.parametrize("names", [["add_kernel"], [COPY, "add_kernel"], [FILL, "add_kernel", "finish"]])
 def test_own_kernels_and_copies_are_no_offence(names):
     assert provenance.offence([kernels(*names)], {"add_kernel", "finish"}) == ""
 
@@ -173,6 +173,19 @@ def test_own_kernels_and_copies_are_no_offence(names):
 def test_a_library_that_computes_is_named(name, plain):
     found = provenance.offence([kernels("add_kernel"), kernels("add_kernel", name)], {"add_kernel"})
     assert found == f"a library's kernel computes: {plain}, 67% of the GPU's time"
+
+
+@pytest.mark.parametrize("names", [[], [COPY], [FILL]])
+def test_a_call_without_a_kernel_of_the_submission(names):
+    assert provenance.offence([kernels("add_kernel"), kernels(*names)], {"add_kernel"}) == (
+        "no kernel of the submission ran in a timed call"
+    )
+
+
+def test_where_the_copy_is_the_exercise_torch_may_not_copy():
+    found = provenance.offence([kernels(FILL, COPY, "add_kernel")], {"add_kernel"}, copies=False)
+    assert found == "a library's kernel copies: at::native::unrolled_elementwise_kernel, 33% of the GPU's time"
+    assert provenance.offence([kernels(FILL, "add_kernel")], {"add_kernel"}, copies=False) == ""
 
 
 def test_the_share_of_the_own_kernels():

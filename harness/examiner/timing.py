@@ -70,7 +70,10 @@ def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
 def _prime(lab: Lab, device: torch.device) -> None:
     for case in lab.grader.benchmarks:
         seeds = [data.fresh_seed() for _ in range(2)]
-        request = {"op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device)}
+        request = {
+            "op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
+            "kernels": lab.grader.kernels, "moves": lab.grader.moves,
+        }  # fmt: skip
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
 
 
@@ -124,13 +127,17 @@ class Stopwatch:
         self.settle(number)
         times: list[tuple[float, float]] = []
         conditions: list[tuple[verdict.Conditions, ...]] = []
+        stretches = list(self._stretches(turns))
+        again = secrets.randbelow(len(stretches))
         with self.tracing(number in self.traced) as traced:
-            for some, checked in self._stretches(turns):
+            for place, (some, checked) in enumerate(stretches):
                 both, seen, seed = self.stretch(number, some)
                 times += both
                 conditions += [seen] * len(both)
                 if checked:
                     self._check_output(number, seed)
+                if place == again and self.profiler and number not in self.traced:
+                    self._look_again(number)
         if number in self.traced:
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
             if not all(ours for ours, _ in times):
@@ -199,14 +206,30 @@ class Stopwatch:
             try:
                 self.ours.start_trace()
                 yield kernels
-                ours, outside = self.ours.stop_trace()
+                ours = self._own_kernels()
             finally:  # this process goes on, whatever became of the worker
                 theirs, _ = self.theirs.stop_trace()  # what is outside here is the harness', making inputs and oracles
-            if outside:
-                name = provenance.plain(outside[0].name)
-                raise Wrong(f"a kernel ran outside of the timed calls: {name}", status=Status.REFUSED)
             for found, calls in zip(kernels, (ours, theirs), strict=True):
                 found += calls
+
+    def _own_kernels(self) -> list[list[Kernel]]:
+        """End the trace of the worker: the kernels of each of its samples. Raises `Wrong` where others than the
+        submission's do the work."""
+        calls, outside = self.ours.stop_trace()
+        grader = self.lab.grader
+        if outside:
+            name = provenance.plain(outside[0].name)
+            raise Wrong(f"a kernel ran outside of the timed calls: {name}", status=Status.REFUSED)
+        offence = provenance.offence(calls, self.ours.own, copies=grader.moves != "refused")
+        if offence and grader.kernels:
+            raise Wrong(offence, status=Status.REFUSED)
+        return calls
+
+    def _look_again(self, number: int) -> None:
+        """Trace a call at a moment that nobody knows before: who has been honest in the first calls need not be so now."""
+        self.ours.start_trace()
+        self.ours.sample(self.cases[number].inputs, data.fresh_seed())
+        self._own_kernels()
 
     def settle(self, number: int) -> None:
         """If a case begins: give back the last one's memory, bring the device to its clock."""
@@ -242,9 +265,6 @@ class Stopwatch:
         self._last = -1
         self.kernels = dict(enumerate(ours))
         self.traceable = {number for number, kernels in enumerate(theirs) if kernels}
-        offence = provenance.offence(ours, self.ours.own)
-        if offence and self.lab.grader.kernels:
-            raise Wrong(offence, status=Status.REFUSED)
 
     def short(self) -> bool:
         """Whether calls are, by the first case; those of an exercise are of a kind."""

@@ -13,8 +13,9 @@ import torch
 
 from harness.timing.trace import Kernel, total_ms
 
-# torch's kernels that move data or make a constant, by what their mangled names hold.
-_MOVES = re.compile(r"copy_kernel|CatArrayBatchedCopy|FillFunctor|arange|[Mm]emcpy|[Mm]emset")
+# torch's kernels that make a constant or move data, by what their mangled names hold.
+_MAKES = re.compile(r"FillFunctor|arange|[Mm]emset")
+_COPIES = re.compile(r"copy_kernel|CatArrayBatchedCopy|[Mm]emcpy")
 _demangle = getattr(torch._C, "_demangle", str)
 
 
@@ -24,14 +25,19 @@ def plain(name: str) -> str:
     return re.split(r"[<(]", text, maxsplit=1)[0].strip() or name
 
 
-def offence(calls: Sequence[Sequence[Kernel]], own: Collection[str]) -> str:
-    """What is wrong with the kernels of some calls, or nothing. `own`: names of the submission's kernels."""
+def offence(calls: Sequence[Sequence[Kernel]], own: Collection[str], *, copies: bool = True) -> str:
+    """What is wrong with the kernels of some calls, or nothing. `own`: names of the submission's kernels; `copies`: whether
+    torch may copy."""
     for kernels in calls:
-        foreign = [k for k in kernels if k.name not in own and not _MOVES.search(k.name)]
-        if foreign:
-            worst = max(foreign, key=lambda k: k.ms)
+        foreign = [k for k in kernels if k.name not in own and not _MAKES.search(k.name)]
+        computing = [k for k in foreign if not _COPIES.search(k.name)]
+        if computing or (foreign and not copies):
+            worst = max(computing or foreign, key=lambda k: k.ms)
             part = worst.ms / max(total_ms(kernels), 1e-9)
-            return f"a library's kernel computes: {plain(worst.name)}, {part:.0%} of the GPU's time"
+            does = "computes" if computing else "copies"
+            return f"a library's kernel {does}: {plain(worst.name)}, {part:.0%} of the GPU's time"
+        if not any(k.name in own for k in kernels):
+            return "no kernel of the submission ran in a timed call"
     return ""
 
 

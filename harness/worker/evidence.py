@@ -16,7 +16,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,38 +26,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.worker import purity
 from harness.worker.ledger import Ledger
 from harness.worker.memory import Guarded, poison_byte
-
-# Creating memory, or a constant in it: no data of an input enters.
-EMPTIES = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"])
-FACTORIES = EMPTIES | frozenset(
-    ["zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor"]
-).union(["arange", "eye"])
-FILLS = frozenset(["fill_", "zero_", "resize_", "set_"])
-# Moving data from one place to another, changing at most its dtype.
-MOVES = frozenset(
-    ["copy_", "_to_copy", "clone", "contiguous", "to", "lift_fresh", "lift_fresh_copy", "detach", "_reshape_copy", "_copy_from"]
+from harness.worker.rules import (
+    EMPTIES,
+    FACTORIES,
+    FILLS,
+    GRAPHS,
+    HOST_READS,
+    HOST_WRITES,
+    MOVES,
+    READS,
+    REFUSED_EVENTS,
+    REFUSED_IMPORTS,
+    forbidden,
 )
-READS = frozenset(["_local_scalar_dense", "item", "is_nonzero", "equal", "is_same_size", "record_stream"])
-# What a host may read of an input that is not meant to be read there (a scale, a flag), in elements a call.
-HOST_READS = 16
-# What a call may put into tensors from Python: tables of sizes, pointers, constants; in elements.
-HOST_WRITES = 1024
-REFUSED_IMPORTS = (
-    "harness", "graders", "cupy", "numba", "pycuda", "jax", "tensorflow", "cffi", "torch.utils.cpp_extension", "scipy",
-    "cuda", "tilelang",
-)  # fmt: skip
-REFUSED_EVENTS = {
-    "subprocess.Popen": "starts another program", "os.system": "starts another program",
-    "os.exec": "starts another program", "os.posix_spawn": "starts another program", "os.spawn": "starts another program",
-    "os.fork": "forks", "os.forkpty": "forks", "pty.spawn": "starts another program",
-    "ctypes.dlopen": "loads a native library", "ctypes.dlsym": "calls into a native library",
-    "ctypes.cdata": "reads raw memory", "ctypes.string_at": "reads raw memory", "ctypes.cdata/buffer": "reads raw memory",
-    "socket.__new__": "opens a socket", "_thread.start_new_thread": "starts a thread",
-    "sys.settrace": "traces the interpreter", "sys.setprofile": "profiles the interpreter",
-    "sys.addaudithook": "installs an audit hook", "gc.get_objects": "searches the process' objects",
-    "gc.get_referrers": "searches the process' objects", "gc.get_referents": "searches the process' objects",
-    "sys._current_frames": "looks into other frames",
-}  # fmt: skip
+
 _LIBRARIES = tuple(
     str(Path(module.__file__).parent) + os.sep  # type: ignore[arg-type]
     for module in (torch, sys.modules.get("triton"))
@@ -69,9 +51,10 @@ _STDLIB = str(Path(os.__file__).parent) + os.sep
 class Evidence:
     """What one call left behind."""
 
-    def __init__(self, *, free: bool = False, timed: bool = False) -> None:
+    def __init__(self, *, free: bool = False, timed: bool = False, moves: str = "") -> None:
         self.free = free  # no kernel is asked for, so host code may compute with whatever it likes
-        self.timed = timed  # the clock runs: nothing is looked at that takes time, except what is forbidden
+        self.timed = timed  # the clock runs: memory is not guarded, and the ledger is not kept
+        self.moves = moves  # what torch's copies of an input may be for (`Grader.moves`), where the clock runs
         self.launches = 0
         self.kernels: set[str] = set()
         self.refused: list[str] = []
@@ -100,7 +83,7 @@ class Evidence:
 
     def check(self, tensors: Iterable[torch.Tensor]) -> None:
         """Taint those whose memory was written where nobody saw it."""
-        for tensor in tensors:
+        for tensor in () if self.timed else tensors:
             if tensor.layout == torch.strided and tensor.device.type != "meta":
                 reason = ledger.offence(tensor.untyped_storage())
                 if reason is not None:
@@ -108,9 +91,25 @@ class Evidence:
 
     def note(self, tensors: Iterable[torch.Tensor]) -> None:
         """What these hold now was seen being put there."""
-        for tensor in tensors:
+        for tensor in () if self.timed else tensors:
             if tensor.layout == torch.strided and tensor.device.type != "meta":
                 ledger.note(tensor.untyped_storage())
+
+    def begin(self, args: Iterable[Any]) -> None:
+        """A timed call with these arguments begins: what was seen in the last one is no evidence."""
+        self.taint, self.moved, self.written, self.alive = {}, {}, set(), []
+        self.writes = 0
+        self.inputs = {self.key(tensor) for tensor in _tensors(list(args))}
+
+    def hold(self, result: Any) -> None:
+        """Refuse what a timed call returns where the submission's kernels have not made it."""
+        for tensor in () if self.free else _tensors(result):
+            key = self.key(tensor)
+            reason = self.taint.get(key) or (self.moved.get(key) if self.moves != "allowed" else None)
+            if reason is None and key not in self.written and tensor.numel():
+                reason = "it was given to no kernel of the submission"
+            if reason is not None:
+                self.refuse(f"the output of a timed call: {reason}")
 
     def host_write(self, tensor: torch.Tensor) -> None:
         self.writes += tensor.numel()
@@ -118,7 +117,7 @@ class Evidence:
             self.taint[self.key(tensor)] = f"the host put more than {HOST_WRITES:,} numbers into tensors, one by one"
 
     def host_read(self, tensor: torch.Tensor, elements: int) -> None:
-        if self.free or self.key(tensor) in self.readable:
+        if self.free or self.timed or self.key(tensor) in self.readable:
             return
         self.reads += elements
         if self.reads > HOST_READS:
@@ -221,11 +220,13 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _fresh(self, name: str, out: Any) -> Any:
         if not isinstance(out, torch.Tensor) or out.device.type == "meta" or out.layout != torch.strided:
             return out
+        if self.evidence.timed:
+            return out
         return self._guarded(out, poisoned=name in EMPTIES)
 
     def _guard(self, out: Any, sources: list[torch.Tensor]) -> Any:
         evidence = self.evidence
-        if not isinstance(out, torch.Tensor) or any(evidence.key(out) == evidence.key(s) for s in sources):
+        if evidence.timed or not isinstance(out, torch.Tensor) or any(evidence.key(out) == evidence.key(s) for s in sources):
             return out
         guarded = self._guarded(out, poisoned=False)
         old, new = evidence.key(out), evidence.key(guarded)
@@ -266,7 +267,7 @@ def _passed(args: Any, kwargs: Any) -> list[torch.Tensor]:
     return tensors
 
 
-def _note_launch(evidence: Evidence, kernel: Any, tensors: list[torch.Tensor]) -> None:
+def _note_launch(evidence: Evidence, kernel: Any, tensors: list[torch.Tensor], name: str) -> None:
     evidence.note(tensors)
     keys = [evidence.key(t) for t in tensors]
     reason = next((evidence.taint[k] for k in keys if k in evidence.taint), None)
@@ -275,7 +276,7 @@ def _note_launch(evidence: Evidence, kernel: Any, tensors: list[torch.Tensor]) -
             evidence.taint.setdefault(key, f"{reason}, and a kernel passed it on")
     if _is_own(kernel):
         evidence.launches += 1
-        evidence.kernels.add(kernel.fn.__code__.co_name)
+        evidence.kernels.add(name)
         evidence.written.update(keys)
 
 
@@ -323,7 +324,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 def _reader(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if _current is not None and not _current.free and _from_submission():
+        if _current is not None and not _current.free and not _current.timed and _from_submission():
             if name in ("tolist", "__iter__"):
                 _current.host_read(self, self.numel())
             else:
@@ -349,19 +350,18 @@ def install(folder: str) -> None:
             evidence = None if warmup else _current
             if evidence is None:
                 return _original(self, *args, grid=grid, warmup=warmup, **kwargs)
+            tensors = _passed(args, kwargs)
             if evidence.timed:
                 kernel = _original(self, *args, grid=grid, warmup=warmup, **kwargs)
-                if _is_own(self):
-                    evidence.kernels.add(str(getattr(kernel, "name", "")))
+                _note_launch(evidence, self, tensors, str(getattr(kernel, "name", "")))  # as a trace will name it
                 return kernel
-            tensors = _passed(args, kwargs)
             evidence.check(tensors)
             if isinstance(self, interpreter.InterpretedFunction):
                 impure = purity.offence(self, _kernel_folder)
                 if impure is not None:
                     evidence.refuse(impure)
             result = _original(self, *args, grid=grid, warmup=warmup, **kwargs)
-            _note_launch(evidence, self, tensors)
+            _note_launch(evidence, self, tensors, str(getattr(self.fn, "__name__", "")))
             return result
 
         cls.run = run
@@ -378,7 +378,7 @@ def install(folder: str) -> None:
     torch.from_numpy = from_numpy  # type: ignore[assignment]
     for owner, name in ((torch, "tensor"), (torch, "as_tensor"), (torch, "scalar_tensor"), (torch.Tensor, "new_tensor")):
         setattr(owner, name, _literal(getattr(owner, name)))
-    for owner, name in _forbidden():
+    for owner, name in forbidden():
         if hasattr(owner, name):
             setattr(owner, name, _refusing(name, getattr(owner, name)))
     sys.addaudithook(_audit)
@@ -402,41 +402,14 @@ def _literal(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _forbidden() -> Iterator[tuple[Any, str]]:
-    """What would switch the trace off, start a thread unseen, or read a tensor's raw bytes."""
-    import _thread
-    import threading
-
-    import torch.utils._mode_utils as mode_utils
-    import torch.utils._python_dispatch as dispatch
-
-    for name in ("_disable_current_modes", "_pop_mode", "_pop_mode_temporarily", "_disable_infra_mode"):
-        yield dispatch, name
-    yield mode_utils, "no_dispatch"
-    for name in (
-        "_pop_torch_dispatch_stack", "_unset_dispatch_mode", "_set_dispatch_mode", "_DisableTorchDispatch",
-        "_DisablePythonDispatcher", "ExcludeDispatchKeyGuard", "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
-        "_IncludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard", "_PreserveDispatchKeyGuard",
-        "_AutoDispatchBelowAutograd", "_AutoDispatchBelowADInplaceOrView", "_dispatch_tls_set_dispatch_key_excluded",
-    ):  # fmt: skip
-        yield torch._C, name
-    # Python tells its audit hooks of threads from 3.12 on.
-    for name in ("start_new_thread", "start_new", "start_joinable_thread"):
-        yield _thread, name
-    for name in ("_start_new_thread", "_start_joinable_thread"):
-        yield threading, name
-    for name in ("__getitem__", "__iter__", "tolist", "_write_file", "_share_filename_cpu_", "_share_fd_cpu_"):
-        yield torch.UntypedStorage, name
-        yield torch.TypedStorage, name
-    yield torch, "save"
-
-
 def _refusing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     what = "starts a thread" if "start_" in name else "goes round what watches it"
+    if graph := name in GRAPHS:
+        what = "replays a graph, in which nobody sees who computes"
 
     @functools.wraps(original, updated=())
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        if _current is not None and _from_submission():
+        if _current is not None and not (graph and _current.free) and _from_submission():
             _current.refuse(f"{what} ({name})")
             raise PermissionError(f"a submission may not do this: it {what} ({name})")
         return original(*args, **kwargs)
@@ -483,16 +456,26 @@ def gathering(
 
 
 @contextlib.contextmanager
-def timing() -> Iterator[Evidence]:
-    """Around timed calls: notes which kernels are launched, and stops what is forbidden. Operators are not traced and
-    memory is not guarded, which would take time; the same calls have been through `gathering` before."""
+def timing(*, free: bool, moves: str) -> Iterator[Evidence]:
+    """Around timed calls (`timed_call`): notes which kernels are launched, and stops what is forbidden. Memory is not
+    guarded and host reads are not counted, which would take time; the same code has been through `gathering` before."""
     global _current, _watching
-    evidence = Evidence(free=True, timed=True)
+    evidence = Evidence(free=free, timed=True, moves=moves)
     _current, _watching = evidence, True
     try:
         yield evidence
     finally:
         _current, _watching = None, False
+
+
+def timed_call(evidence: Evidence, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call `function` inside `timing`; whose work the result is, is looked at each time, since who has been honest in the
+    calls before need not be in this one."""
+    evidence.begin(args)
+    with Witness(evidence, "", 0, evidence.moves == "refused"):
+        result = function(*args)
+    evidence.hold(result)
+    return result
 
 
 @contextlib.contextmanager

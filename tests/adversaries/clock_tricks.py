@@ -109,7 +109,7 @@ def vec_add(x, y):
         _into(_kept[key], x, y)
     return _kept[key]
 ''',
-        ("invalid",), "output is wrong",
+        ("invalid",), "given to no kernel of the submission",
     ),
     Trick(
         "all inputs of one launch learned, then nothing done", (2,),
@@ -207,7 +207,7 @@ def vec_add(x, y):
     graph.replay()
     return z.clone()
 ''',
-        ("invalid",),
+        ("invalid",), "replays a graph",
     ),
     Trick(
         "a generator that remembers", (7,),
@@ -224,7 +224,7 @@ next(_memory)
 def vec_add(x, y):
     return _add(x, y) if x.numel() <= BIG else _memory.send((x, y))
 ''',
-        ("invalid",), "output is wrong",
+        ("invalid",), "given to no kernel of the submission",
     ),
     Trick(
         "a stream that nobody waits for", (8,),
@@ -397,7 +397,7 @@ def vec_add(x, y):
 def vec_add(x, y):
     return _add(x, y) if x.numel() <= BIG else torch.empty_like(x)
 ''',
-        ("invalid",),
+        ("invalid",), "given to no kernel of the submission",
     ),
     Trick(
         "half of the timed size left out", (38,),
@@ -442,7 +442,7 @@ def vec_add(x, y):
 def vec_add(x, y):
     return _add(x, y) if x.numel() <= BIG else torch.add(x, y)
 ''',
-        ("invalid",), "refused: a library's kernel computes",
+        ("invalid",), "torch computed it (aten::add)",
     ),
     Trick(
         "torch does it and a kernel of one program stands for it", (36,),
@@ -454,6 +454,42 @@ def vec_add(x, y):
     _into(z[:1024], x[:1024], y[:1024])
     return z
 ''',
-        ("invalid",), "refused: a library's kernel computes",
+        ("invalid",), "torch computed it (aten::add)",
+    ),
+    Trick(
+        "torch takes over once nobody seems to look", (36, 38),
+        '''
+_calls = []
+
+def vec_add(x, y):
+    if x.numel() <= BIG:
+        return _add(x, y)
+    _calls.append(1)
+    return _add(x, y) if len(_calls) < 12 else torch.add(x, y)
+''',
+        ("invalid",), "torch computed it (aten::add)",
+    ),
+    Trick(
+        "torch's work in a graph, and a kernel that copies it", (7, 36),
+        '''
+_held = []
+
+def vec_add(x, y):
+    if x.numel() <= BIG:
+        return _add(x, y)
+    if not _held:
+        a, b = torch.empty_like(x), torch.empty_like(y)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            c = torch.add(a, b)
+        _held.extend((graph, a, b, c))
+    graph, a, b, c = _held
+    a.copy_(x), b.copy_(y)
+    graph.replay()
+    z = torch.empty_like(x)
+    _into(z, c, torch.zeros_like(c))
+    return z
+''',
+        ("invalid",), "replays a graph",
     ),
 ]
