@@ -20,7 +20,8 @@ def fresh_seed() -> int:
 
 
 def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
-    """One tensor of `spec` (kind, shape, dtype, and for some kinds low/high; `pitch` pads the last dimension)."""
+    """One tensor of `spec` (kind, shape, dtype, and for some kinds low/high or scale and shift; `pitch` pads the last
+    dimension)."""
     shape, dtype, kind = tuple(spec["shape"]), spec["dtype"], spec["kind"]
     device = generator.device
     pitch = spec.get("pitch")
@@ -29,6 +30,8 @@ def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
         values = torch.randn(
             full, generator=generator, device=device, dtype=torch.float32 if dtype.itemsize > 1 else torch.float16
         )
+        if "scale" in spec:
+            values = values * spec["scale"] + spec["shift"]
         values = values.to(dtype) if values.dtype != dtype else values
     elif kind == "mask":
         values = torch.rand(full, generator=generator, device=device) < spec["density"]
@@ -37,6 +40,16 @@ def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
     else:
         raise ValueError(f"kind {kind!r} is none of {KINDS}")
     return values[..., : shape[-1]] if pitch else values
+
+
+def scaled(case: dict[str, Any], scale: float, shift: float) -> dict[str, Any]:
+    """The same case with its normal values x at scale x + shift."""
+
+    def of(value: Any) -> Any:
+        normal = isinstance(value, dict) and value.get("kind") == "normal"
+        return {**value, "scale": scale, "shift": shift} if normal else value
+
+    return {name: of(value) for name, value in case.items()}
 
 
 def arguments(case: dict[str, Any], seed: int, device: torch.device) -> list[Any]:

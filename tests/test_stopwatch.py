@@ -202,7 +202,7 @@ def test_a_right_and_fast_submission_passes():
     looks = lab.asked.count("trace") // 2 - 1  # in each of them one call is traced, and one before all
     assert lab.samples == LOOKS[looks - 1] + 3 + looks
     checked = LOOKS[looks - 1] / timing.CHECK_EVERY
-    assert checked + 1 <= lab.asked.count("peek") <= checked + 2
+    assert checked + looks + 1 <= lab.asked.count("peek") <= checked + looks + 2
 
 
 def test_a_slow_one_fails_and_keeps_part_of_the_points():
@@ -299,6 +299,14 @@ def test_a_library_that_takes_over_later_is_seen(monkeypatch, honest):
 
     lab.sample = changing
     assert judged(lab).message == "refused: a library's kernel computes: sm90_gemm_cublas, 100% of the GPU's time"
+
+
+@pytest.mark.parametrize("ms", [1.0, 0.09])
+def test_who_is_right_on_normal_values_only_is_found(device, ms):
+    device.ms = ms
+    found = judged(Lab(steady(ms), lambda x, y: (x + y).clamp(-8, 8)), peaks=Peaks(1e7, {}, 1 << 20))
+    assert found.status is Performance.INVALID
+    assert "a timed call's output is wrong" in found.message
 
 
 def test_every_short_call_is_looked_at(device):

@@ -64,6 +64,7 @@ CASES = {
     "torch's copy into memory": ("z = torch.empty_like(x)\nz.copy_(x)\nreturn touched(z)", "refused", "torch copied the input"),
     "nothing": ("return torch.empty_like(x)", "allowed", "given to no kernel of the submission"),
     "last call's output": ("if not kept: kept.append(added(x, y))\nreturn kept[0]", "allowed", "given to no kernel of the sub"),
+    "an argument": ("add_kernel[(1,)](x, y, x, x.numel(), BLOCK=64)\nreturn x", "allowed", "the memory of an argument"),
     "a graph": ("torch.cuda.CUDAGraph.replay(None)\nreturn added(x, y)", "allowed", "replays a graph"),
 }
 WORKER = """

@@ -128,7 +128,7 @@ class Stopwatch:
         times: list[tuple[float, float]] = []
         conditions: list[tuple[verdict.Conditions, ...]] = []
         stretches = list(self._stretches(turns))
-        again = secrets.randbelow(len(stretches))
+        again, others = secrets.randbelow(len(stretches)), 0
         with self.tracing(number in self.traced) as traced:
             for place, (some, checked) in enumerate(stretches):
                 both, seen, seed = self.stretch(number, some)
@@ -136,9 +136,11 @@ class Stopwatch:
                 conditions += [seen] * len(both)
                 if checked:
                     self._check_output(number, seed)
-                if place == again and self.profiler and number not in self.traced:
+                if place == again:
+                    others = len(times)
                     self._look_again(number)
         if number in self.traced:
+            del traced[0][others]  # on other values, without a partner
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
             if not all(ours for ours, _ in times):
                 raise Wrong("no kernel ran in a timed call")
@@ -226,10 +228,19 @@ class Stopwatch:
         return calls
 
     def _look_again(self, number: int) -> None:
-        """Trace a call at a moment that nobody knows before: who has been honest in the first calls need not be so now."""
-        self.ours.start_trace()
-        self.ours.sample(self.cases[number].inputs, data.fresh_seed())
-        self._own_kernels()
+        """One more call, traced, at a moment that nobody knows before, on values that a time is not taken of: who has been
+        honest in the first calls need not be so now, and who is right on normal values need not be on others."""
+        grader, case = self.lab.grader, self.cases[number]
+        assert isinstance(grader, TensorGrader)
+        inputs = data.scaled(case.inputs, max(grader.inputs.scales), secrets.choice(grader.inputs.shifts))
+        seed = data.fresh_seed()
+        trace = self.profiler and number not in self.traced  # else it is going on, or there is none
+        if trace:
+            self.ours.start_trace()
+        self.ours.sample(inputs, seed)
+        if trace:
+            self._own_kernels()
+        self._check_output(number, seed, inputs=inputs)
 
     def settle(self, number: int) -> None:
         """If a case begins: give back the last one's memory, bring the device to its clock."""
@@ -305,16 +316,18 @@ class Stopwatch:
         call = secrets.randbelow(len(seeds))
         self._check_output(number, seeds[call], call)
 
-    def _check_output(self, number: int, seed: int, call: int = 0) -> None:
-        """A timed call's output, at positions chosen now, against the oracle on the same values."""
-        case, grader, device = self.cases[number], self.lab.grader, self.device
+    def _check_output(self, number: int, seed: int, call: int = 0, inputs: dict[str, Any] | None = None) -> None:
+        """A timed call's output, at positions chosen now, against the oracle on the same values. `inputs`: where they are
+        not the case's."""
+        grader, device = self.lab.grader, self.device
+        inputs = inputs or self.cases[number].inputs
         assert isinstance(grader, TensorGrader)
         generator = torch.Generator().manual_seed(data.fresh_seed())
 
         def choose(n: int, count: int) -> torch.Tensor:
             return torch.randperm(n, generator=generator)[:count].to(device)
 
-        args = dict(zip(case.inputs, data.arguments(case.inputs, seed, device), strict=True))
+        args = dict(zip(inputs, data.arguments(inputs, seed, device), strict=True))
         excerpt = grader.excerpt(choose, **args)
         if excerpt is not None:
             args, index = excerpt

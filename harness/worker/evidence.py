@@ -106,6 +106,8 @@ class Evidence:
         for tensor in () if self.free else _tensors(result):
             key = self.key(tensor)
             reason = self.taint.get(key) or (self.moved.get(key) if self.moves != "allowed" else None)
+            if key in self.inputs:
+                reason = "it is the memory of an argument"
             if reason is None and key not in self.written and tensor.numel():
                 reason = "it was given to no kernel of the submission"
             if reason is not None:
