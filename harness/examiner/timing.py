@@ -72,7 +72,7 @@ def _prime(lab: Lab, device: torch.device) -> None:
         seeds = [data.fresh_seed() for _ in range(2)]
         request = {
             "op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
-            "kernels": lab.grader.kernels, "moves": lab.grader.moves,
+            "kernels": lab.grader.kernels, "moves": lab.grader.moves, "in_place": bool(lab.grader.in_place),
         }  # fmt: skip
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
 

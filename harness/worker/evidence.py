@@ -51,10 +51,11 @@ _STDLIB = str(Path(os.__file__).parent) + os.sep
 class Evidence:
     """What one call left behind."""
 
-    def __init__(self, *, free: bool = False, timed: bool = False, moves: str = "") -> None:
+    def __init__(self, *, free: bool = False, timed: bool = False, moves: str = "", in_place: bool = False) -> None:
         self.free = free  # no kernel is asked for, so host code may compute with whatever it likes
         self.timed = timed  # the clock runs: memory is not guarded, and the ledger is not kept
-        self.moves = moves  # what torch's copies of an input may be for (`Grader.moves`), where the clock runs
+        # Where the clock runs: what torch's copies of an input may be for (`Grader.moves`), whether arguments are changed.
+        self.moves, self.in_place = moves, in_place
         self.launches = 0
         self.kernels: set[str] = set()
         self.refused: list[str] = []
@@ -106,7 +107,7 @@ class Evidence:
         for tensor in () if self.free else _tensors(result):
             key = self.key(tensor)
             reason = self.taint.get(key) or (self.moved.get(key) if self.moves != "allowed" else None)
-            if key in self.inputs:
+            if key in self.inputs and not self.in_place:
                 reason = "it is the memory of an argument"
             if reason is None and key not in self.written and tensor.numel():
                 reason = "it was given to no kernel of the submission"
@@ -458,11 +459,11 @@ def gathering(
 
 
 @contextlib.contextmanager
-def timing(*, free: bool, moves: str) -> Iterator[Evidence]:
+def timing(*, free: bool, moves: str, in_place: bool = False) -> Iterator[Evidence]:
     """Around timed calls (`timed_call`): notes which kernels are launched, and stops what is forbidden. Memory is not
     guarded and host reads are not counted, which would take time; the same code has been through `gathering` before."""
     global _current, _watching
-    evidence = Evidence(free=free, timed=True, moves=moves)
+    evidence = Evidence(free=free, timed=True, moves=moves, in_place=in_place)
     _current, _watching = evidence, True
     try:
         yield evidence

@@ -36,7 +36,7 @@ class Timed:
     def __init__(self, worker: _Loaded, mailbox: Mailbox | None) -> None:
         self._worker, self._mailbox = worker, mailbox
         self._side: Side | None = None
-        self._free, self._moves = False, ""  # what the exercise allows: see `Grader.kernels` and `Grader.moves`
+        self._rules: dict[str, Any] = {}  # of the exercise, for `evidence.timing`
         self._seen: evidence.Evidence | None = None
         self._own: set[str] = set()  # names of the submission's kernels, as they were compiled
         self._threads = 1
@@ -53,7 +53,7 @@ class Timed:
         assert worker.entry is not None
         if self._side is None:
             self._side = Side(self._call, worker.device, request["flush_bytes"])
-            self._free, self._moves = not request["kernels"], request["moves"]
+            self._rules = {"free": not request["kernels"], "moves": request["moves"], "in_place": request["in_place"]}
             self._threads = len(_frames())
         for seed in request["seeds"]:
             args = data.arguments(request["case"], seed, worker.device)
@@ -120,7 +120,7 @@ class Timed:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Around timed calls: what is forbidden elsewhere is forbidden here, and nobody is left behind to work on."""
-        with evidence.timing(free=self._free, moves=self._moves) as seen, evidence.hidden(), ruled(seen):
+        with evidence.timing(**self._rules) as seen, evidence.hidden(), ruled(seen):
             self._seen = seen
             yield
         self._own |= seen.kernels
