@@ -283,7 +283,7 @@ def test_a_case_keeps_its_clock(device):
 def test_long_calls_are_timed_by_events():
     lab = Lab(steady(1.05))
     assert judged(lab).cases[0].time_ms == pytest.approx(1.05, rel=0.01)
-    assert lab.asked.count("trace") == 2 * 2  # the first call and one at some time later: begun and ended
+    assert lab.asked.count("trace") in (4, 6)  # begun and ended: for the first call, and for one in each look
 
 
 @pytest.mark.parametrize("honest", [5, 20])
