@@ -31,7 +31,7 @@ def generate(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
             full, generator=generator, device=device, dtype=torch.float32 if dtype.itemsize > 1 else torch.float16
         )
         if "scale" in spec:
-            values = values * spec["scale"] + spec["shift"]
+            values.mul_(spec["scale"]).add_(spec["shift"])
         values = values.to(dtype) if values.dtype != dtype else values
     elif kind == "mask":
         values = torch.rand(full, generator=generator, device=device) < spec["density"]
