@@ -54,32 +54,31 @@ class KernelStore:
 
         Not kept is what holds anything but plain files, or too much. A folder that cannot be written is no reason to fail.
         """
-        kept = self._folder / name
-        self._add(name, source, kept)
-        if timed:
-            with contextlib.suppress(OSError):
-                (kept / _TIMED).touch()
-
-    def _add(self, name: str, source: Path, kept: Path) -> None:
         with contextlib.suppress(OSError):
-            new = [kernel.name for kernel in os.scandir(source) if _adds(Path(kernel), kept / kernel.name)]
-            if not new:
+            self._add(name, source)
+            if timed:
+                (self._folder / name / _TIMED).touch()
+
+    def _add(self, name: str, source: Path) -> None:
+        kept = self._folder / name
+        new = [kernel.name for kernel in os.scandir(source) if _adds(Path(kernel), kept / kernel.name)]
+        if not new:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix="part-", dir=self._folder))
+        try:
+            size = self._bytes(name) + sum(_copy(source / kernel, fresh / kernel) for kernel in new)
+            if size > MOST_OF_ONE:
+                self._sized(name).unlink(missing_ok=True)
+                os.rename(kept, fresh / "old")  # to begin anew
                 return
-            self._folder.mkdir(parents=True, exist_ok=True)
-            fresh = Path(tempfile.mkdtemp(prefix="part-", dir=self._folder))
-            try:
-                size = self._bytes(name) + sum(_copy(source / kernel, fresh / kernel) for kernel in new)
-                if size > MOST_OF_ONE:
-                    self._sized(name).unlink(missing_ok=True)
-                    os.rename(kept, fresh / "old")  # to begin anew
-                    return
-                kept.mkdir(exist_ok=True)
-                for kernel in new:
-                    _merge(fresh / kernel, kept / kernel)
-                self._sized(name).write_text(str(size))
-            finally:
-                shutil.rmtree(fresh, ignore_errors=True)
-            self._shrink()
+            kept.mkdir(exist_ok=True)
+            for kernel in new:
+                _merge(fresh / kernel, kept / kernel)
+            self._sized(name).write_text(str(size))
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        self._shrink()
 
     def _sized(self, name: str) -> Path:
         return self._folder / (name + _SIZE)

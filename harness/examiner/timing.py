@@ -105,8 +105,9 @@ class Stopwatch:
     def __init__(self, lab: Lab, device: torch.device, peaks: Peaks) -> None:
         """Raises `Wrong` when the submission cannot be compiled or tuned."""
         _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
+        assert isinstance(lab.grader, TensorGrader)
         self.lab, self.device, self.peaks = lab, device, peaks
-        self.cases = lab.grader.benchmarks
+        self.grader, self.cases = lab.grader, lab.grader.benchmarks
         self.pairs: list[list[Pair]] = [[] for _ in self.cases]
         uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
         self.gauge = Gauge(device.index or 0, f"GPU-{uuid}" if uuid else "")
@@ -218,21 +219,19 @@ class Stopwatch:
         """End the trace of the worker: the kernels of each of its samples. Raises `Wrong` where others than the
         submission's do the work."""
         calls, outside = self.ours.stop_trace()
-        grader = self.lab.grader
         if outside:
             name = provenance.plain(outside[0].name)
             raise Wrong(f"a kernel ran outside of the timed calls: {name}", status=Status.REFUSED)
-        offence = provenance.offence(calls, self.ours.own, copies=grader.moves != "refused")
-        if offence and grader.kernels:
+        offence = provenance.offence(calls, self.ours.own, copies=self.grader.moves != "refused")
+        if offence and self.grader.kernels:
             raise Wrong(offence, status=Status.REFUSED)
         return calls
 
     def _look_again(self, number: int) -> None:
         """One more call, traced, at a moment that nobody knows before, on values that a time is not taken of: who has been
         honest in the first calls need not be so now, and who is right on normal values need not be on others."""
-        grader, case = self.lab.grader, self.cases[number]
-        assert isinstance(grader, TensorGrader)
-        inputs = data.scaled(case.inputs, max(grader.inputs.scales), secrets.choice(grader.inputs.shifts))
+        domain = self.grader.inputs
+        inputs = data.scaled(self.cases[number].inputs, max(domain.scales), secrets.choice(domain.shifts))
         seed = data.fresh_seed()
         trace = self.profiler and number not in self.traced  # else it is going on, or there is none
         if trace:
@@ -319,9 +318,8 @@ class Stopwatch:
     def _check_output(self, number: int, seed: int, call: int = 0, inputs: dict[str, Any] | None = None) -> None:
         """A timed call's output, at positions chosen now, against the oracle on the same values. `inputs`: where they are
         not the case's."""
-        grader, device = self.lab.grader, self.device
+        grader, device = self.grader, self.device
         inputs = inputs or self.cases[number].inputs
-        assert isinstance(grader, TensorGrader)
         generator = torch.Generator().manual_seed(data.fresh_seed())
 
         def choose(n: int, count: int) -> torch.Tensor:
@@ -349,8 +347,7 @@ class Stopwatch:
 
     def _hold(self, got: torch.Tensor, expected: torch.Tensor, at: torch.Tensor, drawn: Drawn) -> None:
         """Sampled elements of an output against those of the oracle's that stand `at` these flat positions."""
-        grader = self.lab.grader
-        assert isinstance(grader, TensorGrader)
+        grader = self.grader
         chosen = expected.reshape(-1)[at].cpu()
         if grader.bound.tolerance is not None and got.is_floating_point():
             tolerance = grader.bound.tolerance(grader, drawn, expected, got.dtype)

@@ -30,7 +30,7 @@ from harness.worker.rules import (
     EMPTIES,
     FACTORIES,
     FILLS,
-    GRAPHS,
+    GRAPH,
     HOST_READS,
     HOST_WRITES,
     MOVES,
@@ -223,13 +223,11 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _fresh(self, name: str, out: Any) -> Any:
         if not isinstance(out, torch.Tensor) or out.device.type == "meta" or out.layout != torch.strided:
             return out
-        if self.evidence.timed:
-            return out
         return self._guarded(out, poisoned=name in EMPTIES)
 
     def _guard(self, out: Any, sources: list[torch.Tensor]) -> Any:
         evidence = self.evidence
-        if evidence.timed or not isinstance(out, torch.Tensor) or any(evidence.key(out) == evidence.key(s) for s in sources):
+        if not isinstance(out, torch.Tensor) or any(evidence.key(out) == evidence.key(s) for s in sources):
             return out
         guarded = self._guarded(out, poisoned=False)
         old, new = evidence.key(out), evidence.key(guarded)
@@ -241,6 +239,8 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return guarded
 
     def _guarded(self, out: torch.Tensor, *, poisoned: bool) -> torch.Tensor:
+        if self.evidence.timed:
+            return out
         nbytes = out.untyped_storage().nbytes()
         if nbytes > self.max_bytes:
             raise torch.OutOfMemoryError(
@@ -381,9 +381,9 @@ def install(folder: str) -> None:
     torch.from_numpy = from_numpy  # type: ignore[assignment]
     for owner, name in ((torch, "tensor"), (torch, "as_tensor"), (torch, "scalar_tensor"), (torch.Tensor, "new_tensor")):
         setattr(owner, name, _literal(getattr(owner, name)))
-    for owner, name in forbidden():
+    for owner, name, what in forbidden():
         if hasattr(owner, name):
-            setattr(owner, name, _refusing(name, getattr(owner, name)))
+            setattr(owner, name, _refusing(name, what, getattr(owner, name)))
     sys.addaudithook(_audit)
 
 
@@ -405,14 +405,10 @@ def _literal(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _refusing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    what = "starts a thread" if "start_" in name else "goes round what watches it"
-    if graph := name in GRAPHS:
-        what = "replays a graph, in which nobody sees who computes"
-
+def _refusing(name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original, updated=())
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        if _current is not None and not (graph and _current.free) and _from_submission():
+        if _current is not None and not (what == GRAPH and _current.free) and _from_submission():
             _current.refuse(f"{what} ({name})")
             raise PermissionError(f"a submission may not do this: it {what} ({name})")
         return original(*args, **kwargs)

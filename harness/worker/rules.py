@@ -38,13 +38,13 @@ REFUSED_EVENTS = {
     "gc.get_referrers": "searches the process' objects", "gc.get_referents": "searches the process' objects",
     "sys._current_frames": "looks into other frames",
 }  # fmt: skip
+ROUND, THREAD = "goes round what watches it", "starts a thread"
+GRAPH = "replays a graph, in which nobody sees who computes"
 
 
-GRAPHS = frozenset(["replay", "make_graphed_callables"])
-
-
-def forbidden() -> Iterator[tuple[Any, str]]:
-    """What would switch the trace off, start a thread or a kernel unseen, or read a tensor's raw bytes: owner and name."""
+def forbidden() -> Iterator[tuple[Any, str, str]]:
+    """What would switch the trace off, start a thread or a kernel unseen, or read a tensor's raw bytes: its owner, its name,
+    and what is wrong with it."""
     import _thread
     import threading
 
@@ -52,23 +52,23 @@ def forbidden() -> Iterator[tuple[Any, str]]:
     import torch.utils._python_dispatch as dispatch
 
     for name in ("_disable_current_modes", "_pop_mode", "_pop_mode_temporarily", "_disable_infra_mode"):
-        yield dispatch, name
-    yield mode_utils, "no_dispatch"
+        yield dispatch, name, ROUND
+    yield mode_utils, "no_dispatch", ROUND
     for name in (
         "_pop_torch_dispatch_stack", "_unset_dispatch_mode", "_set_dispatch_mode", "_DisableTorchDispatch",
         "_DisablePythonDispatcher", "ExcludeDispatchKeyGuard", "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard",
         "_IncludeDispatchKeyGuard", "_SetExcludeDispatchKeyGuard", "_PreserveDispatchKeyGuard",
         "_AutoDispatchBelowAutograd", "_AutoDispatchBelowADInplaceOrView", "_dispatch_tls_set_dispatch_key_excluded",
     ):  # fmt: skip
-        yield torch._C, name
+        yield torch._C, name, ROUND
     # Python tells its audit hooks of threads from 3.12 on.
     for name in ("start_new_thread", "start_new", "start_joinable_thread"):
-        yield _thread, name
+        yield _thread, name, THREAD
     for name in ("_start_new_thread", "_start_joinable_thread"):
-        yield threading, name
+        yield threading, name, THREAD
     for name in ("__getitem__", "__iter__", "tolist", "_write_file", "_share_filename_cpu_", "_share_fd_cpu_"):
-        yield torch.UntypedStorage, name
-        yield torch.TypedStorage, name
-    yield torch, "save"
-    yield torch.cuda.CUDAGraph, "replay"
-    yield torch.cuda, "make_graphed_callables"
+        yield torch.UntypedStorage, name, ROUND
+        yield torch.TypedStorage, name, ROUND
+    yield torch, "save", ROUND
+    yield torch.cuda.CUDAGraph, "replay", GRAPH
+    yield torch.cuda, "make_graphed_callables", GRAPH
