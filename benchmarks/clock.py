@@ -5,7 +5,7 @@
 
 (a) stability: the same submission timed again and again, each time by a new worker.
 (b) power: additions slowed by a second kernel of known length to just below and just above the threshold.
-(c) the same kernels by `triton.testing.do_bench` (medians) and by a plain mean of 100 events.
+(c) the same kernels by `triton.testing.do_bench` (medians) and by a plain mean of 100 events, a new process each time too.
 (d) what only moves memory, against a copy of as many bytes beside it.
 
 Writes clock.json and clock.md; with --plot the figures beside the JSON file, for which matplotlib must be there.
@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import statistics
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -73,22 +75,15 @@ class Bench:
         (found,) = self.course.select((target,))
         return found
 
-    def reference(self, target: str) -> Path:
-        exercise = self.exercise(target)
-        return ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
-
     def lab(self, target: str, file: Path | None = None, *, small: bool = False):
-        import torch
-
         from harness import submission
         from harness.examiner.run import Job, grader_of
-        from harness.grading import case, normal_data
 
         exercise = self.exercise(target)
-        (work,) = submission.find(self.course, (exercise,), file or self.reference(target))
+        (work,) = submission.find(self.course, (exercise,), file or reference(self.exercise(target)))
         job = Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
         if small:
-            job.grader.benchmarks = (case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL)),)
+            job.grader.benchmarks = (small_case(),)
         return self.run.clocked(job)
 
     def copy(self, target: str) -> dict:
@@ -117,7 +112,7 @@ class Bench:
         lab = self.lab(target, small=small)
         timing.prepare(lab, self.device)
         for _ in range(times):
-            lab.worker = lab.worker or lab.start()
+            timing.warm_up(lab, self.device)
             started = time.monotonic()  # from here on the GPU would be locked
             found = timing.judge(lab, self.device, None, self.peaks)
             seconds.append(time.monotonic() - started)
@@ -129,47 +124,26 @@ class Bench:
                 milliseconds = found.cases[0].time_ms
         return {
             "target": target + (f", {SMALL:,} elements" if small else ""), "time_ms": milliseconds, "ratios": ratios,
-            "spread": spread(ratios), "verdicts": dict(statuses), "seconds": statistics.median(seconds),
+            "spread": spread(ratios), "verdicts": dict(statuses),
+            "cases": len(found.cases), "seconds": statistics.median(seconds) / len(found.cases),
         }  # fmt: skip
 
-    def others(self, target: str, times: int, small: bool) -> dict:
-        """(c): what else one might call, on the same kernels: separate medians, separate means."""
-        import torch
-        import triton.testing
-
-        from harness import data
-        from harness.profiler.target import load
-
-        case = self.lab(target, small=small).grader.benchmarks[0]
-        args = data.arguments(case.inputs, 7, self.device)
-        function = load(self.reference(target), self.exercise(target).name)
-
-        def own():
-            return function(*args)
-
-        def base():
-            return case.run(*args)
-
-        def mean_of_100(f):
-            f()
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            for _ in range(100):
-                f()
-            end.record()
-            torch.cuda.synchronize()
-            return start.elapsed_time(end) / 100
-
-        def median(f):
-            return triton.testing.do_bench(f, return_mode="median")
-
-        found = {name: [clock(base) / clock(own) for _ in range(times)] for name, clock in
-                 (("do_bench", median), ("mean of 100 events", mean_of_100))}  # fmt: skip
-        return {name: {"ratios": ratios, "spread": spread(ratios)} for name, ratios in found.items()}
+    def others(self, times: int) -> list[dict]:
+        """(c): each of `KERNELS` by what else one might call, a new process each time as in (a)."""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch", "triton.testing", "harness.examiner.run"])
+        with context.Pool(1, maxtasksperchild=1) as processes:
+            rounds = processes.map(by_others, [str(self.device)] * times, chunksize=1)
+        found = []
+        for kernel in zip(*rounds, strict=True):
+            ratios = {name: [one[name] for one in kernel] for name in kernel[0]}
+            found.append({name: {"ratios": values, "spread": spread(values)} for name, values in ratios.items()})
+        return found
 
     def slowed(self, steps: int, small: bool):
         file = Path(tempfile.mkdtemp(dir=self.scratch)) / "vec_add.py"
-        file.write_text(self.reference("ch02.vec_add").read_text("utf-8") + SLOWED.replace("STEPS", str(steps)), "utf-8")
+        fast = reference(self.exercise("ch02.vec_add")).read_text("utf-8")
+        file.write_text(fast + SLOWED.replace("STEPS", str(steps)), "utf-8")
         return self.lab("ch02.vec_add", file, small=small)
 
     def ratio(self, lab, pairs: int) -> float:
@@ -218,14 +192,68 @@ class Bench:
         return rows
 
 
+def by_others(device: str) -> list[dict[str, float]]:
+    """For each of `KERNELS` the ratio of the first case by each other clock: the baseline's time over the reference's,
+    one after the other, on the same values."""
+    import torch
+    import triton.testing
+
+    from harness import course as courses
+    from harness import data
+    from harness.examiner.run import grader_of
+    from harness.profiler.target import load
+
+    course = courses.load(ROOT / "course.toml")
+    torch.cuda.set_device(device)
+
+    def mean_of_100(f):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(100):
+            f()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / 100
+
+    def do_bench(f):
+        return triton.testing.do_bench(f, return_mode="median")
+
+    clocks = {"do_bench": do_bench, "mean of 100 events": mean_of_100}
+    found = []
+    for target, small in KERNELS:
+        (exercise,) = course.select((target,))
+        case = small_case() if small else grader_of(course, exercise).benchmarks[0]
+        args = data.arguments(case.inputs, data.fresh_seed(), torch.device(device))
+        function = load(reference(exercise), exercise.name)
+        sides = (partial(case.run, *args), partial(function, *args))
+        for side in sides:
+            side()  # compiles
+        found.append({name: clock(sides[0]) / clock(sides[1]) for name, clock in clocks.items()})
+    return found
+
+
+def reference(exercise) -> Path:
+    return ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
+
+
+def small_case():
+    """An addition of `SMALL` elements."""
+    import torch
+
+    from harness.grading import case, normal_data
+
+    return case("torch.add", torch.add, x=normal_data(SMALL), y=normal_data(SMALL))
+
+
 def table(found: dict) -> list[str]:
     """clock.md."""
     lines = [
         "# The clock", "",
         f"`python -m benchmarks.clock` on one {found['gpu']} (torch {found['torch']}, Triton {found['triton']}).",
         "", "## The same submission again and again", "",
-        "Scatter: the largest ratio less the smallest one, as a share of the median.", "",
-        "| kernel | ms | verdicts | scatter | of do_bench | of a mean of 100 events | s a verdict |",
+        "Scatter: the largest ratio less the smallest one, as a share of the median, by each clock in a new process each time.",
+        "s a case: the GPU is locked so long for the verdict, for each of the exercise's cases.", "",
+        "| kernel | ms | verdicts | scatter | of do_bench | of a mean of 100 events | s a case |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
     for one in found["stability"]:
@@ -324,10 +352,9 @@ def main() -> None:
             for row in bench.power(options.power, small, factors):
                 found["power"].append(row)
                 keep(row)
-        for target, small in KERNELS:
-            one = bench.stability(target, options.stability, small)
-            found["stability"].append({**one, "others": bench.others(target, options.stability, small)})
-            keep(one)
+        for (target, small), others in zip(KERNELS, bench.others(options.stability), strict=True):
+            found["stability"].append({**bench.stability(target, options.stability, small), "others": others})
+            keep(found["stability"][-1])
 
 
 if __name__ == "__main__":

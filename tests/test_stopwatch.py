@@ -79,6 +79,8 @@ class Lab:
     def prime(self, request):
         return {}
 
+    warm = prime
+
     def sample(self, request):
         self.box.post(mailbox.READY)
         while self.box.wait(mailbox.GO, lambda: False) and (seed := self.box.data()):
@@ -515,13 +517,29 @@ def test_what_an_earlier_run_has_compiled_is_not_compiled_beside_the_checks(monk
     assert (lab.asked, started) == ([] if compiled else ["prime"], ["worker"])
 
 
+@pytest.mark.parametrize("fails", ["nothing", "prepare", "warm up"])
+def test_what_failed_before_the_clock_is_the_verdict(fails):
+    lab, early = Lab(steady(1.0)), Wrong("the tuner found no configuration")
+
+    def ended(request):
+        raise Wrong("the process ended", status=Status.CRASHED)
+
+    if fails == "warm up":
+        lab.warm = ended
+    prepared = SimpleNamespace(exception=lambda: early if fails == "prepare" else None)
+    job, run = SimpleNamespace(lab=lab, prepared=prepared, exercise=EXERCISE), Run.__new__(Run)
+    run.lock = None
+    found = Run._judged(run, job, CPU, Run._warm_up(run, job, CPU), SLOW)
+    expected = {"nothing": (Performance.PASSED, ""), "prepare": (Performance.INVALID, str(early))}
+    assert (found.status, found.message) == expected.get(fails, (Performance.INVALID, "the process ended"))
+
+
 def test_a_fault_of_the_harness_costs_no_points_and_no_run(monkeypatch):
     def broken(*args):
         raise ZeroDivisionError("in the clock")
 
     monkeypatch.setattr(timing, "judge", broken)
-    prepared = SimpleNamespace(exception=lambda: None)
-    job = SimpleNamespace(lab=Lab(steady(1.0)), prepared=prepared, exercise=EXERCISE)
-    found = Run._judged(Run.__new__(Run), job, CPU, SLOW)
+    job = SimpleNamespace(lab=Lab(steady(1.0)), exercise=EXERCISE)
+    found = Run._judged(Run.__new__(Run), job, CPU, None, SLOW)
     assert (found.status, found.score, found.pending) == (Performance.NOT_MEASURED, 0, found.max_score)
     assert found.message.startswith("the harness failed:") and "in the clock" in found.message

@@ -391,9 +391,10 @@ class Run:
                     continue
                 self.progress(job.exercise.id, "speed", "running")
                 assert self.lock is not None
+                failed = self._warm_up(job, device)
                 with self.lock.alone():
                     peaks = peaks or self.peaks(device)
-                    job.performance = self._judged(job, device, peaks)
+                    job.performance = self._judged(job, device, failed, peaks)
                 self.progress(job.exercise.id, "speed", str(job.performance.status))
         finally:
             for job in jobs:
@@ -417,13 +418,27 @@ class Run:
         """A lab whose worker is timed."""
         return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))
 
-    def _judged(self, job: Job, device: Any, peaks: Any) -> PerformanceResult:
-        """The verdict; a fault of the harness leaves it open, and the run goes on."""
+    def _warm_up(self, job: Job, device: Any) -> BaseException | None:
+        """The last thing before the clock that other work may go on beside. What failed in it, or in preparing."""
         from harness.examiner import timing
 
         assert job.lab is not None and job.prepared is not None
+        if (failed := job.prepared.exception()) is not None:
+            return failed
         try:
-            return timing.judge(job.lab, device, job.prepared.exception(), peaks)
+            with self._sharing():
+                timing.warm_up(job.lab, device)
+        except Exception as error:
+            return error
+        return None
+
+    def _judged(self, job: Job, device: Any, failed: BaseException | None, peaks: Any) -> PerformanceResult:
+        """The verdict; a fault of the harness leaves it open, and the run goes on. `failed`: before the clock."""
+        from harness.examiner import timing
+
+        assert job.lab is not None
+        try:
+            return timing.judge(job.lab, device, failed, peaks)
         except Exception:
             message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
             points = Decimal(job.exercise.speed)

@@ -44,7 +44,7 @@ from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
-CHECK_EVERY_SHORT = 16  # where calls are short, and there are more of them
+CHECK_EVERY_SHORT = 32  # where calls are short, and there are more of them
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
@@ -67,11 +67,18 @@ def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
     wait_for_closed()
 
 
-def _prime(lab: Lab, device: torch.device) -> None:
+def warm_up(lab: Lab, device: torch.device) -> None:
+    """Have the worker load what makes values on the device: it takes as long as a hundred calls, and other work does not
+    disturb it. Not in `prepare`, since a worker that waits then holds memory of the device. Raises `Wrong` when it ends."""
+    _prime(lab, device, "warm")
+
+
+def _prime(lab: Lab, device: torch.device, operation: str = "prime") -> None:
+    """Have the worker make values of every case, and call the submission on them unless it is only to "warm" up."""
     for case in lab.grader.benchmarks:
         seeds = [data.fresh_seed() for _ in range(2)]
         request = {
-            "op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
+            "op": operation, "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
             "kernels": lab.grader.kernels, "moves": lab.grader.moves, "in_place": bool(lab.grader.in_place),
         }  # fmt: skip
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))

@@ -18,7 +18,7 @@ from harness.timing.side import Side, few
 from harness.worker import evidence
 from harness.worker.rejected import Rejected, ruled
 
-OPERATIONS = ("prime", "sample", "fill", "burst", "trace", "peek")
+OPERATIONS = ("warm", "prime", "sample", "fill", "burst", "trace", "peek")
 _frames, _now = sys._current_frames, time.monotonic  # bound before a submission is imported
 
 
@@ -47,20 +47,33 @@ class Timed:
             raise Rejected(status="failed", message="nothing was prepared for the clock")
         return self._side
 
+    def warm(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make values of a case and forget them: the device's context is there afterwards, and what makes values."""
+        side = self._begun(request)
+        side.fill(request["case"], request["seeds"])
+        side.give_back()
+        return {"status": "ok"}
+
     def prime(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compile and tune for a case before the clock runs; allocate what the clock needs."""
+        """Compile and tune for a case before the clock runs."""
         worker = self._worker
-        assert worker.entry is not None
-        if self._side is None:
-            self._side = Side(self._call, worker.device, request["flush_bytes"])
-            self._rules = {"free": not request["kernels"], "moves": request["moves"], "in_place": request["in_place"]}
-            self._threads = len(_frames())
+        self._begun(request)
         for seed in request["seeds"]:
             args = data.arguments(request["case"], seed, worker.device)
             with self._watched(), clock.on(worker.device):
                 self._call(*args)
                 clock.wait_for_all()
         return {"status": "ok"}
+
+    def _begun(self, request: dict[str, Any]) -> Side:
+        """What the clock needs, allocated by the first request."""
+        worker = self._worker
+        assert worker.entry is not None
+        if self._side is None:
+            self._side = Side(self._call, worker.device, request["flush_bytes"])
+            self._rules = {"free": not request["kernels"], "moves": request["moves"], "in_place": request["in_place"]}
+            self._threads = len(_frames())
+        return self._side
 
     def _call(self, *args: Any) -> Any:
         assert self._seen is not None and self._worker.entry is not None
