@@ -43,8 +43,9 @@ from harness.timing.trace import Kernel, Trace, total_ms
 from harness.timing.verdict import Pair
 
 SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
-CHECK_EVERY = 4  # pairs; the output of one call in each so many is checked, and which one nobody knows before
-CHECK_EVERY_SHORT = 32  # where calls are short, and there are more of them
+# The output of one call in each so many pairs is checked, and which one nobody knows before: eight in the first look, and
+# whoever would move a later one's median is wrong in too many of the calls that it adds.
+CHECK_EVERY, CHECK_EVERY_LATER, CHECK_EVERY_SHORT = 4, 16, 32
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
@@ -68,18 +69,19 @@ def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
 
 
 def warm_up(lab: Lab, device: torch.device) -> None:
-    """Have the worker load what makes values on the device: it takes as long as a hundred calls, and other work does not
-    disturb it. Not in `prepare`, since a worker that waits then holds memory of the device. Raises `Wrong` when it ends."""
-    _prime(lab, device, "warm")
+    """Have the worker load what makes values on the device, and the profiler: it takes as long as a hundred calls, and other
+    work does not disturb it. Not in `prepare`, since a worker that waits then holds memory of the device. Raises `Wrong`
+    when it ends."""
+    _prime(lab, device, op="warm", traced=_profiler_starts())
 
 
-def _prime(lab: Lab, device: torch.device, operation: str = "prime") -> None:
-    """Have the worker make values of every case, and call the submission on them unless it is only to "warm" up."""
+def _prime(lab: Lab, device: torch.device, **request: Any) -> None:
+    """Have the worker make values of every case, and call the submission on them unless another `op` is asked for."""
     for case in lab.grader.benchmarks:
         seeds = [data.fresh_seed() for _ in range(2)]
         request = {
-            "op": operation, "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
-            "kernels": lab.grader.kernels, "moves": lab.grader.moves, "in_place": bool(lab.grader.in_place),
+            "op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
+            "kernels": lab.grader.kernels, "moves": lab.grader.moves, "in_place": bool(lab.grader.in_place), **request,
         }  # fmt: skip
         raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
 
@@ -165,7 +167,9 @@ class Stopwatch:
 
     def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
         """The turns in stretches, each up to one whose output is to be checked, or to the end."""
-        every = CHECK_EVERY_SHORT if self._short else CHECK_EVERY
+        every = CHECK_EVERY if turns.start < verdict.LOOKS[0] else CHECK_EVERY_LATER
+        if self._short:
+            every = CHECK_EVERY_SHORT
         first = turns.start
         for turn in turns:
             if turn % every == 0:

@@ -48,9 +48,14 @@ class Timed:
         return self._side
 
     def warm(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Make values of a case and forget them: the device's context is there afterwards, and what makes values."""
+        """Make values of a case and forget them: the device's context, what makes values and the profiler are there
+        afterwards."""
         side = self._begun(request)
+        if request["traced"]:
+            side.start_trace(self._worker.folder)
         side.fill(request["case"], request["seeds"])
+        if request["traced"]:
+            side.stop_trace()
         side.give_back()
         return {"status": "ok"}
 
