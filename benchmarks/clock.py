@@ -77,7 +77,8 @@ class Bench:
 
     def lab(self, target: str, file: Path | None = None, *, small: bool = False):
         from harness import submission
-        from harness.examiner.run import Job, grader_of
+        from harness.examiner.graders import grader_of
+        from harness.examiner.run import Job
 
         exercise = self.exercise(target)
         (work,) = submission.find(self.course, (exercise,), file or reference(self.exercise(target)))
@@ -131,7 +132,7 @@ class Bench:
     def others(self, times: int) -> list[dict]:
         """(c): each of `KERNELS` by what else one might call, a new process each time as in (a)."""
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch", "triton.testing", "harness.examiner.run"])
+        context.set_forkserver_preload(["torch", "triton.testing", "harness.examiner.graders"])
         with context.Pool(1, maxtasksperchild=1) as processes:
             rounds = processes.map(by_others, [str(self.device)] * times, chunksize=1)
         found = []
@@ -200,7 +201,7 @@ def by_others(device: str) -> list[dict[str, float]]:
 
     from harness import course as courses
     from harness import data
-    from harness.examiner.run import grader_of
+    from harness.examiner.graders import grader_of
     from harness.profiler.target import load
 
     course = courses.load(ROOT / "course.toml")

@@ -9,47 +9,34 @@ precision. The unit is the bound: 1 is the last error that passes. Writes docs/m
 from __future__ import annotations
 
 import argparse
-import tempfile
-import tomllib
 from pathlib import Path
 
 from harness import course as courses
-from harness import submission
-from harness.examiner.run import Options, Run, grader_of
+from harness.examiner.graders import grader_of
+from harness.examiner.run import Options, Run
 from harness.examiner.warm import Park
+from harness.gate import solutions
+from harness.gate.solutions import Kind
 from harness.grading.grader import TensorGrader
 
 ROOT = Path(__file__).parents[1]
 PRECISION = ("m6", "precision", "tf32", "fp16")
 
 
-def largest(run: Run, exercise, file: Path) -> tuple[float, str]:
+def measured(course, exercise):
+    """(solution, "right" or "faulty") of all that is measured."""
+    for solution in solutions.gather(course, exercise):
+        if solution.kind in (Kind.REFERENCE, Kind.ALTERNATE):
+            yield solution, "right"
+        elif solution.kind is Kind.MUTANT and solution.fault.lower() in PRECISION:
+            yield solution, "faulty"
+
+
+def row(run: Run, solution, kind: str) -> str:
     """The largest error over all checks in units of its bound, and the exercise's status."""
-    record = run.execute(submission.find(run.course, (exercise,), file), exercise.id)
-    (result,) = record.exercises
-    return max(c.margin for c in result.checks), str(result.status)
-
-
-def solutions(exercise, folder: Path):
-    """(name, "right" or "faulty", file) of everything that is measured; mutants are written to `folder`."""
-    reference = ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
-    for file in (reference, *sorted((ROOT / "tests" / "alternates" / exercise.chapter).glob(f"{exercise.name}__*.py"))):
-        yield file.stem, "right", file
-    table = ROOT / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml"
-    for number, mutant in enumerate(tomllib.loads(table.read_text("utf-8"))["mutant"]):
-        if str(mutant["kind"]).lower() in PRECISION:
-            source = reference.read_text("utf-8")
-            for edit in mutant["edits"]:
-                source = source.replace(edit["find"], edit["replace"])
-            file = folder / str(number) / f"{exercise.name}.py"
-            file.parent.mkdir(parents=True)
-            file.write_text(source, "utf-8")
-            yield mutant["name"], "faulty", file
-
-
-def row(run: Run, exercise, name: str, kind: str, file: Path) -> str:
-    used, status = largest(run, exercise, file)
-    return f"| {exercise.id} | {name} | {kind} | {used:.3g} | {status} |"
+    (result,) = run.execute([solution.work], solution.work.exercise.id).exercises
+    used, name = max(c.margin for c in result.checks), solution.name or solution.work.exercise.name
+    return f"| {result.id} | {name} | {kind} | {used:.3g} | {result.status} |"
 
 
 def has_tolerance(grader) -> bool:
@@ -67,13 +54,13 @@ def main() -> None:
     lines = ["| exercise | solution | | largest error / bound | status |", "| --- | --- | --- | ---: | --- |"]
     device = "cuda:0" if options.device == "cuda" else options.device
     bounded = [e for e in course.select(tuple(options.targets)) if has_tolerance(grader_of(course, e))]
-    with Park() as park, tempfile.TemporaryDirectory() as folder:
+    with Park() as park:
         run = Run(course, park, Options(device=device, seed=2026, timing=False, examples=options.examples), lambda *_: None)
-        measured = (row(run, e, *found) for e in bounded for found in solutions(e, Path(folder) / e.name))
+        lines_of = (row(run, *found) for e in bounded for found in measured(course, e))
         options.out.mkdir(parents=True, exist_ok=True)
         with (options.out / f"margins-{options.device}.md").open("w", encoding="utf-8", buffering=1) as file:
             print(*lines, sep="\n", file=file)
-            for line in measured:
+            for line in lines_of:
                 print(line, file=file)
                 print(line, flush=True)
 

@@ -13,7 +13,7 @@ import click
 
 from harness.errors import GradeError
 
-COMMANDS = ("list", "hint", "inspect", "profile", "doctor")
+COMMANDS = ("list", "hint", "inspect", "profile", "gate", "doctor")
 
 
 class _Commands(click.Group):

@@ -22,7 +22,8 @@ import torch
 from harness import course as courses
 from harness import data, mailbox
 from harness.examiner import timing
-from harness.examiner.run import Run, grader_of
+from harness.examiner.graders import grader_of
+from harness.examiner.run import Run
 from harness.examiner.trial import Wrong
 from harness.examiner.warm import WorkerDied
 from harness.grading import case, normal_data

@@ -45,7 +45,7 @@ def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ..
     from rich.console import Console
 
     from harness.examiner import compiling
-    from harness.examiner.run import grader_of
+    from harness.examiner.graders import grader_of
     from harness.examiner.trial import Wrong
     from harness.examiner.warm import Park
 

@@ -99,7 +99,7 @@ def command(
             flags += ["--examples", str(examples)]
         options = Options(
             device=where, seed=seed, timing=not no_timing, examples=examples, sandboxed=not unsandboxed,
-            only=frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
+            only=lambda submission: frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
         )  # fmt: skip
         with Live(Console(stderr=True)) as live:
             record = Run(course, kept, options, live.update).execute(submissions, " ".join(targets))

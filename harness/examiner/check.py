@@ -30,7 +30,7 @@ if hasattr(providers, "Constants") and hasattr(providers.HypothesisProvider, "_l
     providers.HypothesisProvider._local_constants = providers.Constants()  # type: ignore[method-assign]
 
 DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 40}
-SHRINK_S = 4.0  # how long a counterexample is made smaller
+SHRINK_S = 4.0  # how long a counterexample is made smaller, unless a run asks for less
 # A failure that takes its process with it costs seconds an attempt: report the first, do not shrink it.
 FINAL = frozenset({Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_STARTED, Status.REFUSED, Status.COMPILE_ERROR})
 
@@ -54,6 +54,7 @@ class Setting:
     examples: int
     gpu: bool
     replay: str
+    shrink_s: float = SHRINK_S
 
 
 def seed_of(seed: int, exercise: str, check: str, part: str) -> int:
@@ -69,7 +70,9 @@ def _elements(trial: Trial) -> int:
     return sum(t.numel() for t in tensors)
 
 
-def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline: float) -> tuple[Failure | None, int]:
+def run_part(
+    lab: Lab, check: Check, part: Part, count: int, seed: int, deadline: float, shrink_s: float = SHRINK_S
+) -> tuple[Failure | None, int]:
     """Run `count` examples of a part; the smallest failure found, and how many examples were run."""
     best: Failure | None = None
     ran = 0
@@ -92,7 +95,7 @@ def run_part(lab: Lab, check: Check, part: Part, count: int, seed: int, deadline
                 wrong.facts.setdefault("configurations", choices)
             size = _elements(trial)
             if best is None:
-                stop_at = time.monotonic() + SHRINK_S
+                stop_at = time.monotonic() + shrink_s
             if best is None or size <= best.size:
                 best = Failure(wrong, part.name, size)
             if wrong.status in FINAL:
@@ -146,7 +149,7 @@ def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) ->
     total, failure, printed, loud = 0, None, "", ""
     for part in check.parts:
         seed = seed_of(setting.seed, lab.exercise.id, check.name, part.name)
-        failure, ran = run_part(lab, check, part, math.ceil(share * part.share), seed, deadline)
+        failure, ran = run_part(lab, check, part, math.ceil(share * part.share), seed, deadline, setting.shrink_s)
         total += ran
         if failure is not None:
             break

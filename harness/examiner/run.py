@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from harness import progress_store, sandbox
 from harness.course import Course, Exercise
-from harness.errors import GradeError, MachineError
+from harness.errors import GradeError
 from harness.examiner import check as checking
 from harness.examiner import compiling, machine
+from harness.examiner.graders import checks_of, grader_of
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import Park, Warm, Worker, WorkerDied, wait_for_closed
@@ -34,6 +32,7 @@ from harness.submission import Submission
 from harness.timing.lock import DeviceLock
 
 DURATIONS = "durations"  # of checks on a GPU, in seconds: a table that is remembered
+LEFT_OUT = "another check has failed, and no more was asked for"
 TICK_S = 0.2  # between two looks at which checks run by now
 _Judged = tuple[CheckResult, set[str]]  # of a check, and the sandboxes that its process has seen
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
@@ -41,7 +40,8 @@ Progress = Callable[[str, str, str], None]  # exercise, check, status ("running"
 
 @dataclass(frozen=True)
 class Options:
-    """How a run was asked for. `device` is "cpu" or "cuda:N"; `only` restricts the checks (for the gate and tests)."""
+    """How a run was asked for. `device` is "cpu" or "cuda:N"; `only` names the checks of a submission that are asked for,
+    where it is not all of them; with `until_failure` the rest of a submission is left out once a check has failed."""
 
     device: str
     seed: int
@@ -49,7 +49,9 @@ class Options:
     examples: int | None = None
     sandboxed: bool = True
     jobs: int = 0
-    only: frozenset[str] | None = None
+    only: Callable[[Submission], frozenset[str] | None] = lambda submission: None
+    until_failure: bool = False
+    shrink_s: float = checking.SHRINK_S
     replay: Callable[[str], str] = lambda exercise: f"grade {exercise}"
 
     @property
@@ -67,42 +69,6 @@ class Options:
     def aside(self) -> int:
         """What goes on beside them: it compiles for targets that are not there, and prepares what will be timed."""
         return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
-
-
-_modules: dict[Path, ModuleType] = {}
-
-
-def grader_of(course: Course, exercise: Exercise) -> Grader:
-    """The grader class named like the exercise, out of graders/chNN_slug.py."""
-    path = course.root / "graders" / f"{exercise.chapter}.py"
-    if path not in _modules:
-        spec = importlib.util.spec_from_file_location(f"graders.{exercise.chapter}", path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise MachineError(f"there is no grader file {path}", "add it, see CONTRIBUTING.md")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        _modules[path] = module
-    found = getattr(_modules[path], exercise.name, None)
-    if not isinstance(found, type) or not issubclass(found, Grader):
-        raise MachineError(f"{path.name} has no grader class `{exercise.name}`", "name the class like the exercise")
-    return found()
-
-
-def checks_of(exercise: Exercise, grader: Grader, *, gpu: bool) -> list[Check]:
-    """The grader's checks, which course.toml must give points to, one by one."""
-    checks = grader.checks(gpu=gpu)
-    names = ([compiling.CHECK] if grader.kernels else []) + [c.name for c in checks]
-    if set(names) != set(exercise.points) or len(set(names)) != len(names):
-        raise MachineError(
-            f"{exercise.id}: course.toml gives points to {sorted(exercise.points)}, the grader has {sorted(names)}",
-            "make the two agree",
-        )
-    if bool(grader.benchmarks) != bool(exercise.speed):
-        raise MachineError(
-            f"{exercise.id}: points for speed and the grader's benchmarks go together", "give both, or neither"
-        )
-    return checks
 
 
 @dataclass(eq=False)
@@ -172,7 +138,8 @@ class Run:
         # One check runs on a device that is not the current one, where the machine has two.
         device = other if name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
-        setting = checking.Setting(options.seed, self._examples, options.gpu, options.replay(exercise.id))
+        replay = options.replay(exercise.id)
+        setting = checking.Setting(options.seed, self._examples, options.gpu, replay, options.shrink_s)
         try:
             with self._sharing():
                 return checking.run(lab, check, _points(exercise, name), setting, "")
@@ -269,6 +236,8 @@ class Run:
                 job, name = running.pop(future)
                 job.done[name] = self._outcome(job, name, future)
                 self.progress(job.exercise.id, name, str(job.done[name].status))
+                if self.options.until_failure and job.done[name].status not in (Status.PASSED, Status.NOT_RUN):
+                    self._leave_out(job, [other for other, (owner, _) in running.items() if owner is job])
                 if not self.options.gpu:
                     self._start_ready(job, submit)
                 self._prepare(job, aside)
@@ -277,10 +246,21 @@ class Run:
                     shown.add(future)
                     self.progress(job.exercise.id, name, "running")
 
+    def _leave_out(self, job: Job, running: list[Future[_Judged]]) -> None:
+        """Whatever of a submission has not begun; what has goes on to its end."""
+        for future in running:
+            future.cancel()
+        for name in self._wanted(job):
+            if name not in job.started:
+                job.done[name] = CheckResult(name, Status.NOT_RUN, _points(job.exercise, name), message=LEFT_OUT)
+                self.progress(job.exercise.id, name, str(Status.NOT_RUN))
+
     def _outcome(self, job: Job, name: str, future: Future[_Judged]) -> CheckResult:
         """What a judge, or a thread of this process, has found."""
         try:
             result, levels = future.result()
+        except CancelledError:
+            return CheckResult(name, Status.NOT_RUN, _points(job.exercise, name), message=LEFT_OUT)
         except BrokenExecutor:
             message = "the judge of this check was ended: was the machine short of memory?"
             return CheckResult(name, Status.ERROR, _points(job.exercise, name), message=message)
@@ -315,7 +295,7 @@ class Run:
 
     def _wanted(self, job: Job) -> list[str]:
         """The checks of a job that are asked for and still to come."""
-        only = self.options.only
+        only = self.options.only(job.submission)
         needed = set(self._names(job) if only is None else only)
         for check in reversed(job.checks):  # what a check needs comes before it
             if check.name in needed:
@@ -470,7 +450,7 @@ class Run:
         if not self.options.gpu or not self.options.timing:
             why = "speed is measured on a GPU" if not self.options.gpu else "--no-timing was given"
             return replace(result, pending=points, message=why)
-        if self.options.only is not None or any(r.status is not Status.PASSED for r in job.done.values()):
+        if self.options.only(job.submission) is not None or any(r.status is not Status.PASSED for r in job.done.values()):
             return replace(result, message="speed is measured once every check passes")
         return None
 

@@ -15,7 +15,7 @@ import torch
 
 from harness import course as courses
 from harness import data
-from harness.examiner.run import grader_of
+from harness.examiner.graders import grader_of
 
 
 def load(file: Path, name: str) -> Callable[..., Any]:

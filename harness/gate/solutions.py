@@ -1,0 +1,162 @@
+"""Solutions of which it is known how they must be graded: reference, untouched stub, mutants, alternates.
+
+A mutant is an edit of the reference, in tests/mutants/chNN_slug/NAME.toml; an alternate a right solution in another style,
+tests/alternates/chNN_slug/NAME__STYLE.py.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from harness.course import Course, Exercise
+from harness.status import Status
+from harness.submission import Submission
+
+PLACES = ("cpu", "gpu")  # where a mutant shows
+_MUTANT_KEYS = {"name", "kind", "check", "also", "status", "why", "on", "edits"}
+# A comment to a person, a statement to the digest: the stub is no longer untouched, and still computes nothing.
+TOUCH = "\n_ = None\n"
+
+
+class Kind(StrEnum):
+    REFERENCE = "reference"
+    STUB = "stub"
+    MUTANT = "mutant"
+    ALTERNATE = "alternate"
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What is to be graded, and how it must end.
+
+    `checks`: of a mutant, where it must fail: the first of them that does not pass counts, and the last is asked for (more than
+    one is named where a check that it needs may see the fault first). `statuses`: how that check may end.
+    """
+
+    kind: Kind
+    name: str
+    work: Submission
+    checks: tuple[str, ...] = ()
+    statuses: frozenset[Status] = frozenset({Status.FAILED})
+    on: tuple[str, ...] = PLACES
+    fault: str = ""  # of which kind a mutant is (syllabus, "Mutants")
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.work.exercise.id} {self.kind}" + (f": {self.name}" if self.name else "")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A rule of the exercise set that a file breaks, and what to do."""
+
+    file: str
+    rule: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.rule}\n  {self.remedy}"
+
+
+class Broken(Exception):
+    """A file that solutions cannot be read from."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def stub_file(course: Course, exercise: Exercise) -> Path:
+    return course.root / "exercises" / exercise.chapter / f"{exercise.name}.py"
+
+
+def reference_file(course: Course, exercise: Exercise) -> Path:
+    return course.root / "reference" / exercise.chapter / f"{exercise.name}.py"
+
+
+def mutants_file(course: Course, exercise: Exercise) -> Path:
+    return course.root / "tests" / "mutants" / exercise.chapter / f"{exercise.name}.toml"
+
+
+def alternate_files(course: Course, exercise: Exercise) -> list[Path]:
+    return sorted((course.root / "tests" / "alternates" / exercise.chapter).glob(f"{exercise.name}__*.py"))
+
+
+def gather(course: Course, exercise: Exercise) -> list[Solution]:
+    """All of an exercise's. Raises `Broken` for a file of mutants that breaks a rule, OSError for one that is not there."""
+    reference = reference_file(course, exercise)
+    source = reference.read_text(encoding="utf-8")
+    stub = stub_file(course, exercise)
+    found = [
+        Solution(Kind.REFERENCE, "", _work(course, exercise, reference, source)),
+        Solution(Kind.STUB, "", _work(course, exercise, stub, stub.read_text(encoding="utf-8") + TOUCH)),
+    ]
+    found += mutants(course, exercise, source)
+    for path in alternate_files(course, exercise):
+        style = path.stem.split("__", 1)[1]
+        found.append(Solution(Kind.ALTERNATE, style, _work(course, exercise, path, path.read_text(encoding="utf-8"))))
+    return found
+
+
+def _work(course: Course, exercise: Exercise, path: Path, source: str) -> Submission:
+    main = f"{exercise.name}.py"
+    return Submission(exercise, path.relative_to(course.root).as_posix(), main, {main: source.encode()})
+
+
+def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
+    """Those of an exercise's file, applied to the reference's `source`. Raises `Broken`."""
+    path = mutants_file(course, exercise)
+    shown = path.relative_to(course.root).as_posix()
+
+    def broken(rule: str, remedy: str) -> Broken:
+        return Broken(Fault(shown, rule, remedy))
+
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise broken(f"is no TOML: {error}", "see https://toml.io") from None
+    for number, table in enumerate(tables, 1):
+        name = table.get("name") if isinstance(table, dict) else None
+        if not isinstance(name, str) or not name:
+            raise broken(f"mutant {number} has no `name`", "name it by what is wrong with it")
+        if unknown := set(table) - _MUTANT_KEYS:
+            raise broken(f"{name}: `{min(unknown)}` means nothing here", f"known: {', '.join(sorted(_MUTANT_KEYS))}")
+        checks = _listed(table.get("check"))
+        if not checks or not set(checks) <= set(exercise.points):
+            raise broken(f"{name}: `check` must be one of the exercise's (got {table.get('check')!r})", _known(exercise))
+        if not set(_listed(table.get("also"))) <= set(exercise.points):
+            raise broken(f"{name}: `also` must be some of the exercise's checks (got {table['also']!r})", _known(exercise))
+        try:
+            statuses = frozenset(Status(s) for s in _listed(table.get("status", "failed")))
+        except ValueError as error:
+            raise broken(f"{name}: {error}", f"known: {', '.join(Status)}") from None
+        on = tuple(_listed(table.get("on", PLACES)))
+        if not on or not set(on) <= set(PLACES):
+            raise broken(f"{name}: `on` must be some of {', '.join(PLACES)} (got {table['on']!r})", "or left out")
+        why = table.get("why", "")
+        if not isinstance(why, str) or not why.strip():
+            raise broken(f"{name}: `why` is missing", "say what is wrong with it, in words that a student would understand")
+        edited = source
+        for edit in table.get("edits", []):
+            times = edited.count(edit["find"])
+            if times != 1:
+                raise broken(f"{name}: an edit applies {times} times, not once: {edit['find']!r}", "quote more of the line")
+            edited = edited.replace(edit["find"], edit["replace"])
+        if edited == source:
+            raise broken(f"{name}: changes nothing", "give it `edits` that do")
+        work = Submission(exercise, f"{shown}: {name}", f"{exercise.name}.py", {f"{exercise.name}.py": edited.encode()})
+        yield Solution(Kind.MUTANT, name, work, tuple(checks), statuses, on, str(table.get("kind", "")), why)
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def _known(exercise: Exercise) -> str:
+    return f"checks: {', '.join(exercise.points)}"

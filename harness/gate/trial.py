@@ -1,0 +1,192 @@
+"""Grade solutions of which it is known how they must be graded, and say which came out otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from harness.course import Course, Exercise
+from harness.examiner.run import Options, Run
+from harness.examiner.warm import Park
+from harness.gate import layout, solutions
+from harness.gate.solutions import Fault, Kind, Solution
+from harness.record import CheckResult, ExerciseResult, Record
+from harness.status import Performance, Status
+
+SHRINK_S = 0.2  # that a mutant fails is the question, not how small an example shows it
+ALTERNATE_EXAMPLES = 6  # of each check, interpreted, where a reference gets 24: more seeds tell more than more examples
+RIGHT = (Kind.REFERENCE, Kind.ALTERNATE)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the gate was asked for. `seeds`: right solutions are graded with so many, from `seed` on."""
+
+    target: str
+    device: str
+    seed: int
+    seeds: int = 1
+    examples: int | None = None
+    timing: bool = True
+    sandboxed: bool = True
+
+    @property
+    def gpu(self) -> bool:
+        return self.device.startswith("cuda")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solution as it was graded with `seed`; `wrong`: in what it was not as it must be, empty where it was."""
+
+    solution: Solution
+    result: ExerciseResult
+    seed: int
+    wrong: str
+
+    @property
+    def machine(self) -> bool:
+        """Whether the harness failed, so that nothing is known."""
+        return Status.ERROR in {self.result.status, *(check.status for check in self.result.checks)}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the gate saw. Rates are None where there was nothing to take them of."""
+
+    course: str
+    asked: Asked
+    duration_s: float
+    environment: dict[str, Any]
+    faults: tuple[Fault, ...]
+    found: tuple[Found, ...]
+    left_out: tuple[Solution, ...] = field(default=())  # they show elsewhere
+
+    def of(self, *kinds: Kind) -> list[Found]:
+        return [found for found in self.found if found.solution.kind in kinds and not found.machine]
+
+    @property
+    def kill_rate(self) -> float | None:
+        """Of the mutants, the share that failed where they say."""
+        wrong = self.of(Kind.MUTANT)
+        return sum(not found.wrong for found in wrong) / len(wrong) if wrong else None
+
+    @property
+    def false_reject_rate(self) -> float | None:
+        """Of the gradings of right solutions, the share that did not pass."""
+        right = self.of(*RIGHT)
+        return sum(bool(found.wrong) for found in right) / len(right) if right else None
+
+    @property
+    def exit_code(self) -> int:
+        """0 all as it must be, 1 the set falls short, 3 the harness or the machine failed."""
+        if any(found.machine for found in self.found):
+            return 3
+        return int(bool(self.faults) or any(found.wrong for found in self.found))
+
+
+Progress = Callable[[str, int], None]  # what is being graded, and how many of its checks are done
+
+
+def run(course: Course, exercises: tuple[Exercise, ...], park: Park, asked: Asked, progress: Progress) -> Report:
+    """Look at the files, then grade what belongs to the exercises whose files are as they must be."""
+    started = time.monotonic()
+    faults = tuple(layout.faults(course, exercises))
+    broken = {fault.file for fault in faults}
+    sound = [e for e in exercises if not broken & set(_files(course, e))]
+    gathered = [solution for exercise in sound for solution in solutions.gather(course, exercise)]
+    here = "gpu" if asked.gpu else "cpu"
+    graded = [solution for solution in gathered if here in solution.on]
+    trial = _Trial(course, park, asked, progress)
+    found = tuple(trial.all(graded)) if graded else ()
+    return Report(
+        course.name, asked, time.monotonic() - started, trial.environment, faults, found,
+        tuple(solution for solution in gathered if here not in solution.on),
+    )  # fmt: skip
+
+
+def _files(course: Course, exercise: Exercise) -> Iterator[str]:
+    """Those without which an exercise's solutions cannot be graded."""
+    paths = (solutions.stub_file, solutions.reference_file, solutions.mutants_file)
+    yield from (path(course, exercise).relative_to(course.root).as_posix() for path in paths)
+    yield f"graders/{exercise.chapter}.py"
+
+
+class _Trial:
+    def __init__(self, course: Course, park: Park, asked: Asked, progress: Progress) -> None:
+        self.course, self.park, self.asked, self.progress = course, park, asked, progress
+        self.environment: dict[str, Any] = {}
+
+    def all(self, graded: Sequence[Solution]) -> Iterator[Found]:
+        fewer = self.asked.examples or (None if self.asked.gpu else ALTERNATE_EXAMPLES)
+        by_kind = {kind: [s for s in graded if s.kind is kind] for kind in Kind}
+        timing = self.asked.timing and self.asked.gpu
+        yield from self._graded("references", by_kind[Kind.REFERENCE], examples=self.asked.examples, timing=timing)
+        yield from self._graded("stubs", by_kind[Kind.STUB], examples=fewer)
+        yield from self._graded("alternates", by_kind[Kind.ALTERNATE], examples=fewer)
+        yield from self._graded("mutants", by_kind[Kind.MUTANT], examples=self.asked.examples, shrink_s=SHRINK_S)
+        for more in range(1, self.asked.seeds):
+            right = [s for s in graded if s.kind in RIGHT]
+            yield from self._graded(f"seed {self.asked.seed + more}", right, more, examples=fewer)
+
+    def _graded(
+        self, what: str, graded: list[Solution], more: int = 0, *, timing: bool = False, **options: Any
+    ) -> Iterator[Found]:
+        if not graded:
+            return
+        checks = {id(solution.work): solution.checks for solution in graded}
+        done = 0
+
+        def only(work: Any) -> frozenset[str] | None:
+            named = checks[id(work)]
+            return frozenset(named[-1:]) or None
+
+        def update(exercise: str, check: str, status: str) -> None:
+            nonlocal done
+            done += status != "running"
+            self.progress(what, done)
+
+        self.progress(what, 0)
+        asked = Options(
+            device=self.asked.device, seed=self.asked.seed + more, timing=timing, sandboxed=self.asked.sandboxed, only=only,
+            **options,
+        )  # fmt: skip
+        record: Record = Run(self.course, self.park, asked, update).execute([s.work for s in graded], self.asked.target)
+        self.environment = self.environment or record.environment
+        for solution, result in zip(graded, record.exercises, strict=True):
+            yield Found(solution, result, asked.seed, difference(solution, result, gpu=self.asked.gpu))
+
+
+def difference(solution: Solution, result: ExerciseResult, *, gpu: bool) -> str:
+    """In what a result is not as it must be, in words; empty where it is."""
+    if solution.kind is Kind.MUTANT:
+        return _survived(solution, result, gpu=gpu)
+    if solution.kind is Kind.STUB:  # one that is to be repaired may earn some points
+        return "the stub passes" if result.status is Status.PASSED else ""
+    if result.status is not Status.PASSED:
+        first = next((c for c in result.checks if c.status not in (Status.PASSED, Status.NOT_RUN)), None)
+        if first is not None:
+            return f"{_told(first)} (`{first.replay}`)"
+        return f"speed: {result.performance.status}: {result.performance.message}"
+    inconclusive = result.performance.status is Performance.INCONCLUSIVE
+    missing = result.max_score - result.score - result.pending
+    return f"earns {result.score} of {result.max_score} points" if missing > Decimal(0) and not inconclusive else ""
+
+
+def _survived(solution: Solution, result: ExerciseResult, *, gpu: bool) -> str:
+    statuses = set(solution.statuses)
+    if gpu and Status.FAILED in statuses:
+        statuses.add(Status.DEVICE_FAULT)  # what the interpreter sees as a wrong address ends the device's context
+    named = {check.name: check for check in result.checks}
+    asked = [named[name] for name in solution.checks]
+    first = next((check for check in asked if check.status is not Status.PASSED), asked[-1])
+    if first.status in statuses:
+        return "" if first.message else f"{first.name} fails without a word"
+    return f"must end as {' or '.join(sorted(statuses))} in {' or '.join(solution.checks)}; {_told(first)}"
+
+
+def _told(check: CheckResult) -> str:
+    return f"{check.name}: {check.status}" + (f": {check.message.splitlines()[0]}" if check.message else "")
