@@ -52,7 +52,7 @@ def junit(report: Report) -> str:
     """A suite for each exercise, a case for each solution and seed; what the machine failed in is an error."""
     from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-    class Case(TestCase):
+    class Case(TestCase):  # type: ignore[misc]  # it has no types
         file = Attr("file")
 
     suites: dict[str, Any] = {}
