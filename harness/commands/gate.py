@@ -20,12 +20,13 @@ REPORTS = ("junit", "markdown")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Of the examples.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Grade right solutions with so many.")
 @click.option("--examples", type=click.IntRange(1, 100_000), metavar="N", help="Examples of each check.")
+@click.option("--mutate", is_flag=True, help="Systematic mutations of the references too.")
 @click.option("--no-timing", is_flag=True, help="On a GPU: leave the references' thresholds out.")
 @click.option("--unsandboxed", is_flag=True, help="Run without the sandbox.")
 @click.pass_obj
 def command(
     park: object, targets: tuple[str, ...], json_to: str | None, reports: tuple[str, ...], device: str, seed: int, seeds: int,
-    examples: int | None, no_timing: bool, unsandboxed: bool,
+    examples: int | None, mutate: bool, no_timing: bool, unsandboxed: bool,
 ) -> int:  # fmt: skip
     """Hold the exercise set to itself: its files are whole, references reach full marks, stubs none, mutants fail where they
     say, alternates pass.
@@ -34,6 +35,7 @@ def command(
     grade gate                                           all chapters that are built
     grade gate ch02 --report markdown=summary.md         one of them, for a CI summary
     grade gate --seeds 20                                right solutions with 20 seeds
+    grade gate ch02 --mutate                             mutations of the references: which ones does no check see?
 
     Exit codes: 0 all of it held; 1 the set falls short; 3 the harness or the machine failed.
     """
@@ -50,8 +52,9 @@ def command(
     from harness.views import gate as views
 
     asked = trial.Asked(
-        " ".join(targets) or "all", device_of(device), seed, seeds, examples, timing=not no_timing, sandboxed=not unsandboxed
-    )
+        " ".join(targets) or "all", device_of(device), seed, seeds, examples, timing=not no_timing, mutate=mutate,
+        sandboxed=not unsandboxed,
+    )  # fmt: skip
     errors = Console(stderr=True)
     with Park(sandboxed=not unsandboxed) as own, errors.status("looking at the files") as line:
         kept = park if isinstance(park, Park) else own

@@ -107,6 +107,7 @@ def _mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Fault]
         return
     try:
         found = list(solutions.mutants(course, exercise, source))
+        list(solutions.mutations(course, exercise, source))  # those named equivalent must be there
     except Broken as broken:
         yield broken.fault
         return

@@ -1,6 +1,7 @@
 """Solutions of which it is known how they must be graded: reference, untouched stub, mutants, alternates.
 
-A mutant is an edit of the reference, in tests/mutants/chNN_slug/NAME.toml; an alternate a right solution in another style,
+A mutant is an edit of the reference, written down in tests/mutants/chNN_slug/NAME.toml; a mutation is one that `mutation` makes,
+unless that file names it equivalent; an alternate is a right solution in another style,
 tests/alternates/chNN_slug/NAME__STYLE.py.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.course import Course, Exercise
+from harness.gate import mutation
 from harness.status import Status
 from harness.submission import Submission
 
@@ -27,6 +29,7 @@ class Kind(StrEnum):
     REFERENCE = "reference"
     STUB = "stub"
     MUTANT = "mutant"
+    MUTATION = "mutation"
     ALTERNATE = "alternate"
 
 
@@ -88,8 +91,9 @@ def alternate_files(course: Course, exercise: Exercise) -> list[Path]:
     return sorted((course.root / "tests" / "alternates" / exercise.chapter).glob(f"{exercise.name}__*.py"))
 
 
-def gather(course: Course, exercise: Exercise) -> list[Solution]:
-    """All of an exercise's. Raises `Broken` for a file of mutants that breaks a rule, OSError for one that is not there."""
+def gather(course: Course, exercise: Exercise, *, mutate: bool = False) -> list[Solution]:
+    """All of an exercise's, with `mutate` the mutations too. Raises `Broken` for a file of mutants that breaks a rule, OSError
+    for one that is not there."""
     reference = reference_file(course, exercise)
     source = reference.read_text(encoding="utf-8")
     stub = stub_file(course, exercise)
@@ -98,6 +102,7 @@ def gather(course: Course, exercise: Exercise) -> list[Solution]:
         Solution(Kind.STUB, "", _work(course, exercise, stub, stub.read_text(encoding="utf-8") + TOUCH)),
     ]
     found += mutants(course, exercise, source)
+    found += mutations(course, exercise, source) if mutate else ()
     for path in alternate_files(course, exercise):
         style = path.stem.split("__", 1)[1]
         found.append(Solution(Kind.ALTERNATE, style, _work(course, exercise, path, path.read_text(encoding="utf-8"))))
@@ -117,10 +122,7 @@ def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solutio
     def broken(rule: str, remedy: str) -> Broken:
         return Broken(Fault(shown, rule, remedy))
 
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise broken(f"is no TOML: {error}", "see https://toml.io") from None
+    tables = _tables(course, exercise, "mutant")
     for number, table in enumerate(tables, 1):
         name = table.get("name") if isinstance(table, dict) else None
         if not isinstance(name, str) or not name:
@@ -152,6 +154,41 @@ def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solutio
             raise broken(f"{name}: changes nothing", "give it `edits` that do")
         work = Submission(exercise, f"{shown}: {name}", f"{exercise.name}.py", {f"{exercise.name}.py": edited.encode()})
         yield Solution(Kind.MUTANT, name, work, tuple(checks), statuses, on, str(table.get("kind", "")), why)
+
+
+def mutations(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
+    """Those of the reference's `source` that are not named equivalent, with a reason: no input tells these from the
+    reference. Raises `Broken`."""
+    path = mutants_file(course, exercise)
+    shown = path.relative_to(course.root).as_posix()
+    equivalent: dict[str, str] = {}
+    for table in _tables(course, exercise, "equivalent"):
+        name, why = (table.get(key) if isinstance(table, dict) else None for key in ("mutation", "why"))
+        if not isinstance(name, str) or not isinstance(why, str) or not why.strip():
+            remedy = "give each `mutation`, as the gate names it, and `why` no input tells it from the reference"
+            raise Broken(Fault(shown, f"an `equivalent` is not whole: {table!r}", remedy))
+        equivalent[name] = why
+    made = {one.key: one for one in mutation.mutations(source)}
+    if gone := sorted(set(equivalent) - set(made)):
+        remedy = "the reference was changed: look at it again, or leave it out"
+        raise Broken(Fault(shown, f"there is no mutation {gone[0]!r}", remedy))
+    reference = reference_file(course, exercise).relative_to(course.root).as_posix()
+    main = f"{exercise.name}.py"
+    for key, one in made.items():
+        if key not in equivalent:
+            work = Submission(exercise, f"{reference}: {key}", main, {main: one.source.encode()})
+            yield Solution(Kind.MUTATION, key, work, why=f"line {one.line}")
+
+
+def _tables(course: Course, exercise: Exercise, name: str) -> list[Any]:
+    """The tables called `name` in an exercise's file of mutants. Raises `Broken`."""
+    path = mutants_file(course, exercise)
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8")).get(name, [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        fault = Fault(path.relative_to(course.root).as_posix(), f"is no TOML: {error}", "see https://toml.io")
+        raise Broken(fault) from None
+    return found if isinstance(found, list) else [found]
 
 
 def _listed(value: Any) -> list[Any]:

@@ -9,16 +9,18 @@ from decimal import Decimal
 from typing import Any
 
 from harness.course import Course, Exercise
+from harness.examiner import compiling
 from harness.examiner.run import Options, Run
 from harness.examiner.warm import Park
 from harness.gate import layout, solutions
 from harness.gate.solutions import Fault, Kind, Solution
 from harness.record import CheckResult, ExerciseResult, Record
 from harness.status import Performance, Status
+from harness.submission import Submission
 
 SHRINK_S = 0.2  # that a mutant fails is the question, not how small an example shows it
 ALTERNATE_EXAMPLES = 6  # of each check, interpreted, where a reference gets 24: more seeds tell more than more examples
-RIGHT = (Kind.REFERENCE, Kind.ALTERNATE)
+RIGHT, WRONG = (Kind.REFERENCE, Kind.ALTERNATE), (Kind.MUTANT, Kind.MUTATION)
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Asked:
     seeds: int = 1
     examples: int | None = None
     timing: bool = True
+    mutate: bool = False
     sandboxed: bool = True
 
     @property
@@ -70,8 +73,8 @@ class Report:
 
     @property
     def kill_rate(self) -> float | None:
-        """Of the mutants, the share that failed where they say."""
-        wrong = self.of(Kind.MUTANT)
+        """Of the mutants and mutations, the share that failed (where they say, if they say so)."""
+        wrong = self.of(*WRONG)
         return sum(not found.wrong for found in wrong) / len(wrong) if wrong else None
 
     @property
@@ -88,6 +91,7 @@ class Report:
         return int(bool(self.faults) or any(found.wrong for found in self.found))
 
 
+Only = Callable[[Submission], frozenset[str] | None]
 Progress = Callable[[str, int], None]  # what is being graded, and how many of its checks are done
 
 
@@ -97,7 +101,7 @@ def run(course: Course, exercises: tuple[Exercise, ...], park: Park, asked: Aske
     faults = tuple(layout.faults(course, exercises))
     broken = {fault.file for fault in faults}
     sound = [e for e in exercises if not broken & set(_files(course, e))]
-    gathered = [solution for exercise in sound for solution in solutions.gather(course, exercise)]
+    gathered = [solution for exercise in sound for solution in solutions.gather(course, exercise, mutate=asked.mutate)]
     here = "gpu" if asked.gpu else "cpu"
     graded = [solution for solution in gathered if here in solution.on]
     trial = _Trial(course, park, asked, progress)
@@ -128,21 +132,39 @@ class _Trial:
         yield from self._graded("stubs", by_kind[Kind.STUB], examples=fewer)
         yield from self._graded("alternates", by_kind[Kind.ALTERNATE], examples=fewer)
         yield from self._graded("mutants", by_kind[Kind.MUTANT], examples=self.asked.examples, shrink_s=SHRINK_S)
+        yield from self._mutations(by_kind[Kind.MUTATION])
         for more in range(1, self.asked.seeds):
             right = [s for s in graded if s.kind in RIGHT]
             yield from self._graded(f"seed {self.asked.seed + more}", right, more, examples=fewer)
 
+    def _mutations(self, graded: list[Solution]) -> Iterator[Found]:
+        """Any check may see a mutation; to compile takes longest and sees least, so it is asked last."""
+
+        def but(work: Submission) -> frozenset[str]:
+            return frozenset(work.exercise.points) - {compiling.CHECK}
+
+        def alone(work: Submission) -> frozenset[str]:
+            return frozenset({compiling.CHECK})
+
+        options: dict[str, Any] = {"examples": self.asked.examples, "shrink_s": SHRINK_S}
+        alive = []
+        for found in self._graded("mutations", graded, only=but, until_failure=True, **options):
+            if found.wrong and not found.machine and compiling.CHECK in found.solution.work.exercise.points:
+                alive.append(found.solution)
+            else:
+                yield found
+        yield from self._graded("mutations that live", alive, only=alone, **options)
+
     def _graded(
-        self, what: str, graded: list[Solution], more: int = 0, *, timing: bool = False, **options: Any
+        self, what: str, graded: list[Solution], more: int = 0, *, timing: bool = False, only: Only | None = None, **options: Any
     ) -> Iterator[Found]:
         if not graded:
             return
         checks = {id(solution.work): solution.checks for solution in graded}
         done = 0
 
-        def only(work: Any) -> frozenset[str] | None:
-            named = checks[id(work)]
-            return frozenset(named[-1:]) or None
+        def named(work: Submission) -> frozenset[str] | None:
+            return frozenset(checks[id(work)][-1:]) or None
 
         def update(exercise: str, check: str, status: str) -> None:
             nonlocal done
@@ -151,8 +173,8 @@ class _Trial:
 
         self.progress(what, 0)
         asked = Options(
-            device=self.asked.device, seed=self.asked.seed + more, timing=timing, sandboxed=self.asked.sandboxed, only=only,
-            **options,
+            device=self.asked.device, seed=self.asked.seed + more, timing=timing, sandboxed=self.asked.sandboxed,
+            only=only or named, **options,
         )  # fmt: skip
         record: Record = Run(self.course, self.park, asked, update).execute([s.work for s in graded], self.asked.target)
         self.environment = self.environment or record.environment
@@ -164,6 +186,8 @@ def difference(solution: Solution, result: ExerciseResult, *, gpu: bool) -> str:
     """In what a result is not as it must be, in words; empty where it is."""
     if solution.kind is Kind.MUTANT:
         return _survived(solution, result, gpu=gpu)
+    if solution.kind is Kind.MUTATION:
+        return "" if any(c.status not in (Status.PASSED, Status.NOT_RUN) for c in result.checks) else "every check passes"
     if solution.kind is Kind.STUB:  # one that is to be repaired may earn some points
         return "the stub passes" if result.status is Status.PASSED else ""
     if result.status is not Status.PASSED:

@@ -12,10 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.gate.solutions import Kind
-from harness.gate.trial import Found, Report
+from harness.gate.trial import RIGHT, WRONG, Found, Report
 
 SCHEMA = "grade/gate/v1"
-_COLUMNS = {Kind.REFERENCE: "reference", Kind.STUB: "stub", Kind.MUTANT: "mutants", Kind.ALTERNATE: "alternates"}
+_COLUMNS = {
+    Kind.REFERENCE: "reference", Kind.STUB: "stub", Kind.MUTANT: "mutants", Kind.MUTATION: "mutations",
+    Kind.ALTERNATE: "alternates",
+}  # fmt: skip
 
 
 def render(report: Report) -> RenderableType:
@@ -70,7 +73,7 @@ def junit(report: Report) -> str:
         if found.machine:
             results = [Error(_why(found), "Harness")]
         elif found.wrong:
-            results = [Failure(found.wrong, "Survived" if found.solution.kind is Kind.MUTANT else "Rejected")]
+            results = [Failure(found.wrong, "Survived" if found.solution.kind in WRONG else "Rejected")]
         name = found.solution.id.split(" ", 1)[1] + (f" (seed {found.seed})" if found.seed != report.asked.seed else "")
         seconds = sum(check.duration_s for check in found.result.checks)
         add(found.result.id, name, _file(found), round(seconds, 3), *results)
@@ -86,8 +89,7 @@ def junit(report: Report) -> str:
 
 def document(report: Report) -> str:
     """`grade/gate/v1`."""
-    right = report.of(Kind.REFERENCE, Kind.ALTERNATE)
-    mutants = report.of(Kind.MUTANT)
+    right, mutants = report.of(*RIGHT), report.of(*WRONG)
     whole = {
         "schema": SCHEMA, "course": report.course, "target": report.asked.target,
         "status": {0: "passed", 1: "failed", 3: "error"}[report.exit_code], "device": report.asked.device,
@@ -128,7 +130,7 @@ def _wrong(report: Report) -> Iterator[str]:
         if found.wrong or found.machine:
             yield f"{'!!' if found.machine else 'xx'} {found.solution.id} (seed {found.seed})\n   {_why(found)}"
             if found.solution.why:
-                yield f"   it is wrong because it {found.solution.why}" if found.solution.kind is Kind.MUTANT else ""
+                yield f"   {'on' if found.solution.kind is Kind.MUTATION else 'what is wrong with it:'} {found.solution.why}"
 
 
 def _why(found: Found) -> str:
@@ -144,7 +146,7 @@ def _file(found: Found) -> str:
 
 
 def _summary(report: Report) -> str:
-    mutants, right = report.of(Kind.MUTANT), report.of(Kind.REFERENCE, Kind.ALTERNATE)
+    mutants, right = report.of(*WRONG), report.of(*RIGHT)
     told = [f"{len(report.faults)} faults of the set"] if report.faults else []
     if mutants:
         killed = sum(not found.wrong for found in mutants)

@@ -413,6 +413,7 @@ def _refusing(name: str, what: str, original: Callable[..., Any]) -> Callable[..
             raise PermissionError(f"a submission may not do this: it {what} ({name})")
         return original(*args, **kwargs)
 
+    del guarded.__wrapped__  # it would hand out what stands behind this one
     return guarded
 
 

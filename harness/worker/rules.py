@@ -38,14 +38,16 @@ REFUSED_EVENTS = {
     "gc.get_referrers": "searches the process' objects", "gc.get_referents": "searches the process' objects",
     "sys._current_frames": "looks into other frames",
 }  # fmt: skip
-ROUND, THREAD = "goes round what watches it", "starts a thread"
+ROUND, THREAD, PROGRAM = "goes round what watches it", "starts a thread", "starts another program"
 GRAPH = "replays a graph, in which nobody sees who computes"
 
 
 def forbidden() -> Iterator[tuple[Any, str, str]]:
     """What would switch the trace off, start a thread or a kernel unseen, or read a tensor's raw bytes: its owner, its name,
     and what is wrong with it."""
+    import _posixsubprocess
     import _thread
+    import subprocess
     import threading
 
     import torch.utils._mode_utils as mode_utils
@@ -66,6 +68,9 @@ def forbidden() -> Iterator[tuple[Any, str, str]]:
         yield _thread, name, THREAD
     for name in ("_start_new_thread", "_start_joinable_thread"):
         yield threading, name, THREAD
+    # What `subprocess` stands on forks, and calls a function of its caller in the child, and tells no audit hook of it.
+    yield _posixsubprocess, "fork_exec", PROGRAM
+    yield subprocess, "_fork_exec", PROGRAM
     for name in ("__getitem__", "__iter__", "tolist", "_write_file", "_share_filename_cpu_", "_share_fd_cpu_"):
         yield torch.UntypedStorage, name, ROUND
         yield torch.TypedStorage, name, ROUND

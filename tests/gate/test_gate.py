@@ -28,7 +28,7 @@ def test_a_whole_set_passes(grade, small, monkeypatch):
     cases = {case.attrib["name"]: case.attrib for case in suite}
     assert cases["mutant: no sign"]["file"] == f"tests/mutants/{SLUG}/negate.toml"
     assert cases["mutant: no sign"]["classname"] == "ch02.negate"
-    assert "| ch02.negate | 1/1 | 1/1 | 6/6 | 2/2 |" in summary.read_text(encoding="utf-8")
+    assert "| ch02.negate | 1/1 | 1/1 | 6/6 | - | 2/2 |" in summary.read_text(encoding="utf-8")
     assert "6 of 6 mutants killed (100.0%); 0 of 3 gradings of right solutions rejected" in summary.read_text(encoding="utf-8")
 
 
@@ -56,6 +56,27 @@ def test_what_is_graded_otherwise_is_told(grade, small, monkeypatch):
         "mutant: another block": "Survived", "mutant: late": "Survived", "alternate: wide": "Rejected",
     }  # fmt: skip
     assert "| ch02.negate mutant: another block | must end as failed in ragged; ragged: passed |" in summary.read_text("utf-8")
+
+
+def test_mutations_that_live_are_named_until_they_are_proved_equivalent(grade, small, monkeypatch):
+    monkeypatch.chdir(small)
+    reference, table = small / f"reference/{SLUG}/negate.py", small / f"tests/mutants/{SLUG}/negate.toml"
+    reference.write_text(KERNEL.replace("tl.program_id(0) *", "tl.program_id(0).to(tl.int64) *"), encoding="utf-8")
+    key = "drop cast: tl.program_id(0).to(tl.int64) -> tl.program_id(0) in negate_kernel"
+    outcome = grade("gate", *EXAMPLES, "--mutate")
+    alive = [s for s in outcome.document["solutions"] if not s["held"]]
+    assert [(s["kind"], s["name"], s["wrong"]) for s in alive] == [("mutation", key, "every check passes")]
+    assert outcome.code == 1
+    assert outcome.document["mutants"] - outcome.document["killed"] == 1
+    dead = next(s for s in outcome.document["solutions"] if s["name"].startswith("unary"))
+    # Once a check has failed nothing more is asked for.
+    assert dead["checks"]["aligned"] == "failed"
+    assert {status for name, status in dead["checks"].items() if name != "aligned"} == {"not run"}
+    proof = f'[[equivalent]]\nmutation = "{key}"\nwhy = "no tensor of this course has 2**31 blocks"\n'
+    table.write_text(table.read_text(encoding="utf-8") + proof, encoding="utf-8")
+    outcome = grade("gate", *EXAMPLES, "--mutate")
+    assert outcome.code == 0
+    assert key not in {s["name"] for s in outcome.document["solutions"]}
 
 
 def test_more_seeds_for_right_solutions(grade, small, monkeypatch):
@@ -105,6 +126,7 @@ def _both(*edits):
 
 
 _STUB, _REFERENCE, _GRADER = "exercises/{}/negate.py", "reference/{}/negate.py", "graders/{}.py"
+_NO_SIGN = '[[mutant]]\nname = "no sign"'
 _MUTANTS, _WIDE, _HANDOUT = "tests/mutants/{}/negate.toml", "tests/alternates/{}/negate__wide.py", "exercises/{}/README.md"
 # What is done to the course; the file, a part of the rule and of the remedy that must be named.
 BROKEN = {
@@ -135,6 +157,14 @@ BROKEN = {
     ),
     "a mutant without a reason": (_edit(_MUTANTS, '"shows it"', '""'), _MUTANTS, "`why` is missing", "in words"),
     "a key of no meaning": (_edit(_MUTANTS, "why =", "because ="), _MUTANTS, "`because` means nothing here", "known: also"),
+    "an equivalent of nothing": (
+        _edit(_MUTANTS, _NO_SIGN, f'[[equivalent]]\nmutation = "x"\nwhy = "y"\n{_NO_SIGN}'),
+        _MUTANTS, "there is no mutation 'x'", "look at it again",
+    ),
+    "an equivalent without a reason": (
+        _edit(_MUTANTS, _NO_SIGN, f'[[equivalent]]\nmutation = "x"\n{_NO_SIGN}'),
+        _MUTANTS, "an `equivalent` is not whole", "`why` no input tells it",
+    ),
     "mutants that are no TOML": (_write(_MUTANTS, "[[mutant"), _MUTANTS, "is no TOML", "toml.io"),
     "a mutant that is no Python": (
         _edit(_MUTANTS, 'replace = "n // 64"', 'replace = "n //"'), _MUTANTS, "grid rounded down: is no Python", "handed in",
@@ -185,5 +215,5 @@ def test_on_a_terminal(grade_command, small):
     lines = outcome.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert "xx ch02.negate alternate: wide (seed 1)" in lines
-    assert any(line.split() == ["ch02.negate", "1/1", "1/1", "6/6", "1/2"] for line in lines)
+    assert any(line.split() == ["ch02.negate", "1/1", "1/1", "6/6", "-", "1/2"] for line in lines)
     assert json.loads(grade_command("gate", *EXAMPLES, "--json", "-", cwd=small).stdout)["status"] == "failed"
