@@ -20,13 +20,14 @@ REPORTS = ("junit", "markdown")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Of the examples.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="Grade right solutions with so many.")
 @click.option("--examples", type=click.IntRange(1, 100_000), metavar="N", help="Examples of each check.")
+@click.option("--files", is_flag=True, help="Look at the files only; grade nothing.")
 @click.option("--mutate", is_flag=True, help="Systematic mutations of the references too.")
 @click.option("--no-timing", is_flag=True, help="On a GPU: leave the references' thresholds out.")
 @click.option("--unsandboxed", is_flag=True, help="Run without the sandbox.")
 @click.pass_obj
 def command(
     park: object, targets: tuple[str, ...], json_to: str | None, reports: tuple[str, ...], device: str, seed: int, seeds: int,
-    examples: int | None, mutate: bool, no_timing: bool, unsandboxed: bool,
+    examples: int | None, files: bool, mutate: bool, no_timing: bool, unsandboxed: bool,
 ) -> int:  # fmt: skip
     """Hold the exercise set to itself: its files are whole, references reach full marks, stubs none, mutants fail where they
     say, alternates pass.
@@ -34,6 +35,7 @@ def command(
     \b
     grade gate                                           all chapters that are built
     grade gate ch02 --report markdown=summary.md         one of them, for a CI summary
+    grade gate ch02 --files                              is everything there? In a second or two
     grade gate --seeds 20                                right solutions with 20 seeds
     grade gate ch02 --mutate                             mutations of the references: which ones does no check see?
 
@@ -53,7 +55,7 @@ def command(
 
     asked = trial.Asked(
         " ".join(targets) or "all", device_of(device), seed, seeds, examples, timing=not no_timing, mutate=mutate,
-        sandboxed=not unsandboxed,
+        files=files, sandboxed=not unsandboxed,
     )  # fmt: skip
     errors = Console(stderr=True)
     with Park(sandboxed=not unsandboxed) as own, errors.status("looking at the files") as line:

@@ -51,7 +51,7 @@ class Options:
     jobs: int = 0
     only: Callable[[Submission], frozenset[str] | None] = lambda submission: None
     until_failure: bool = False
-    shrink_s: float = checking.SHRINK_S
+    shrink_s: float | None = None  # how long a counterexample is made smaller, where it is not `checking.SHRINK_S`
     replay: Callable[[str], str] = lambda exercise: f"grade {exercise}"
 
     @property
@@ -139,7 +139,8 @@ class Run:
         device = other if name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
         replay = options.replay(exercise.id)
-        setting = checking.Setting(options.seed, self._examples, options.gpu, replay, options.shrink_s)
+        shrink_s = checking.SHRINK_S if options.shrink_s is None else options.shrink_s
+        setting = checking.Setting(options.seed, self._examples, options.gpu, replay, shrink_s)
         try:
             with self._sharing():
                 return checking.run(lab, check, _points(exercise, name), setting, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -30,6 +29,13 @@ def test_a_whole_set_passes(grade, small, monkeypatch):
     assert cases["mutant: no sign"]["classname"] == "ch02.negate"
     assert "| ch02.negate | 1/1 | 1/1 | 6/6 | - | 2/2 |" in summary.read_text(encoding="utf-8")
     assert "6 of 6 mutants killed (100.0%); 0 of 3 gradings of right solutions rejected" in summary.read_text(encoding="utf-8")
+
+
+def test_what_belongs_to_a_broken_file_is_not_graded(grade, small, monkeypatch):
+    monkeypatch.chdir(small)
+    (small / f"exercises/{SLUG}/negate.py").unlink()
+    outcome = grade("gate", *EXAMPLES)
+    assert (outcome.code, outcome.document["status"], outcome.document["solutions"]) == (1, "failed", [])
 
 
 def test_what_is_graded_otherwise_is_told(grade, small, monkeypatch):
@@ -63,7 +69,7 @@ def test_mutations_that_live_are_named_until_they_are_proved_equivalent(grade, s
     reference, table = small / f"reference/{SLUG}/negate.py", small / f"tests/mutants/{SLUG}/negate.toml"
     reference.write_text(KERNEL.replace("tl.program_id(0) *", "tl.program_id(0).to(tl.int64) *"), encoding="utf-8")
     key = "drop cast: tl.program_id(0).to(tl.int64) -> tl.program_id(0) in negate_kernel"
-    outcome = grade("gate", *EXAMPLES, "--mutate")
+    outcome = grade("gate", "--device", "cpu", "--examples", "4", "--mutate")
     alive = [s for s in outcome.document["solutions"] if not s["held"]]
     assert [(s["kind"], s["name"], s["wrong"]) for s in alive] == [("mutation", key, "every check passes")]
     assert outcome.code == 1
@@ -74,7 +80,7 @@ def test_mutations_that_live_are_named_until_they_are_proved_equivalent(grade, s
     assert {status for name, status in dead["checks"].items() if name != "aligned"} == {"not run"}
     proof = f'[[equivalent]]\nmutation = "{key}"\nwhy = "no tensor of this course has 2**31 blocks"\n'
     table.write_text(table.read_text(encoding="utf-8") + proof, encoding="utf-8")
-    outcome = grade("gate", *EXAMPLES, "--mutate")
+    outcome = grade("gate", "--device", "cpu", "--examples", "4", "--mutate")
     assert outcome.code == 0
     assert key not in {s["name"] for s in outcome.document["solutions"]}
 
@@ -188,8 +194,9 @@ def test_a_broken_rule_names_file_rule_and_remedy(grade, small, monkeypatch, nam
     monkeypatch.chdir(small)
     broken(small)
     junit = small / "gate.xml"
-    outcome = grade("gate", "--device", "cpu", "--examples", "1", "--report", f"junit={junit}")
+    outcome = grade("gate", "--device", "cpu", "--files", "--report", f"junit={junit}")
     assert outcome.code == 1
+    assert outcome.document["solutions"] == []
     found = [f for f in outcome.document["faults"] if f["file"] == file.format(SLUG) and rule in f["rule"]]
     assert found, outcome.document["faults"]
     assert remedy in found[0]["remedy"]
@@ -216,4 +223,3 @@ def test_on_a_terminal(grade_command, small):
     assert max(map(len, lines)) <= 80
     assert "xx ch02.negate alternate: wide (seed 1)" in lines
     assert any(line.split() == ["ch02.negate", "1/1", "1/1", "6/6", "-", "1/2"] for line in lines)
-    assert json.loads(grade_command("gate", *EXAMPLES, "--json", "-", cwd=small).stdout)["status"] == "failed"
