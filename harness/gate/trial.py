@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -180,7 +181,16 @@ class _Trial:
         record: Record = Run(self.course, self.park, asked, update).execute([s.work for s in graded], self.asked.target)
         self.environment = self.environment or record.environment
         for solution, result in zip(graded, record.exercises, strict=True):
-            yield Found(solution, result, asked.seed, difference(solution, result, gpu=self.asked.gpu))
+            wrong = difference(solution, result, gpu=self.asked.gpu)
+            if wrong and solution.kind in RIGHT:
+                wrong += f" (`{self._again(solution, asked)}`)"
+            yield Found(solution, result, asked.seed, wrong)
+
+    def _again(self, solution: Solution, asked: Options) -> str:
+        """The command that grades a file so once more."""
+        words = ["grade", solution.work.exercise.id, "--from", solution.work.path, "--device", asked.device, "--seed", asked.seed]
+        words += ["--examples", asked.examples] if asked.examples is not None else []
+        return shlex.join(map(str, words))
 
 
 def difference(solution: Solution, result: ExerciseResult, *, gpu: bool) -> str:
@@ -194,7 +204,7 @@ def difference(solution: Solution, result: ExerciseResult, *, gpu: bool) -> str:
     if result.status is not Status.PASSED:
         first = next((c for c in result.checks if c.status not in (Status.PASSED, Status.NOT_RUN)), None)
         if first is not None:
-            return f"{_told(first)} (`{first.replay}`)"
+            return _told(first)
         return f"speed: {result.performance.status}: {result.performance.message}"
     inconclusive = result.performance.status is Performance.INCONCLUSIVE
     missing = result.max_score - result.score - result.pending
