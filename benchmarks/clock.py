@@ -79,9 +79,10 @@ class Bench:
         from harness import submission
         from harness.examiner.graders import grader_of
         from harness.examiner.run import Job
+        from harness.gate.solutions import reference_file
 
         exercise = self.exercise(target)
-        (work,) = submission.find(self.course, (exercise,), file or reference(self.exercise(target)))
+        (work,) = submission.find(self.course, (exercise,), file or reference_file(self.course, exercise))
         job = Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
         if small:
             job.grader.benchmarks = (small_case(),)
@@ -142,8 +143,10 @@ class Bench:
         return found
 
     def slowed(self, steps: int, small: bool):
+        from harness.gate.solutions import reference_file
+
         file = Path(tempfile.mkdtemp(dir=self.scratch)) / "vec_add.py"
-        fast = reference(self.exercise("ch02.vec_add")).read_text("utf-8")
+        fast = reference_file(self.course, self.exercise("ch02.vec_add")).read_text("utf-8")
         file.write_text(fast + SLOWED.replace("STEPS", str(steps)), "utf-8")
         return self.lab("ch02.vec_add", file, small=small)
 
@@ -202,6 +205,7 @@ def by_others(device: str) -> list[dict[str, float]]:
     from harness import course as courses
     from harness import data
     from harness.examiner.graders import grader_of
+    from harness.gate.solutions import reference_file
     from harness.profiler.target import load
 
     course = courses.load(ROOT / "course.toml")
@@ -225,16 +229,12 @@ def by_others(device: str) -> list[dict[str, float]]:
         (exercise,) = course.select((target,))
         case = small_case() if small else grader_of(course, exercise).benchmarks[0]
         args = data.arguments(case.inputs, data.fresh_seed(), torch.device(device))
-        function = load(reference(exercise), exercise.name)
+        function = load(reference_file(course, exercise), exercise.name)
         sides = (partial(case.run, *args), partial(function, *args))
         for side in sides:
             side()  # compiles
         found.append({name: clock(sides[0]) / clock(sides[1]) for name, clock in clocks.items()})
     return found
-
-
-def reference(exercise) -> Path:
-    return ROOT / "reference" / exercise.chapter / f"{exercise.name}.py"
 
 
 def small_case():

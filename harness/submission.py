@@ -89,17 +89,17 @@ def _in_folder(course: Course, exercise: Exercise, folder: Path) -> Submission:
     for place in places:
         if place.is_symlink() or (place.exists() and not place.resolve().is_relative_to(folder.resolve())):
             why = f"{name} is a link out of what was handed in; links are not followed"
-            return Submission(exercise, _shown(course, place.parent) + f"/{name}", name, {}, refused=why)
+            return Submission(exercise, shown(course, place.parent) + f"/{name}", name, {}, refused=why)
         if place.is_file():
             if (size := place.stat().st_size) > MAX_FILE:
                 why = f"{name} has {size:,} bytes, more than {MAX_FILE:,}: a submission is source code"
-                return Submission(exercise, _shown(course, place), name, {}, refused=why)
+                return Submission(exercise, shown(course, place), name, {}, refused=why)
             beside = {
                 p.name: _read(p)
                 for p in sorted(place.parent.glob("*.py"))[:MAX_FILES]
                 if p.is_file() and not p.is_symlink() and p.stat().st_size <= MAX_FILE
             }
-            return Submission(exercise, _shown(course, place), name, {**beside, name: _read(place)})
+            return Submission(exercise, shown(course, place), name, {**beside, name: _read(place)})
     near = _closest(name, [p for place in places for p in place.parent.glob("*.py")])
     return Submission(exercise, str(places[0]), name, {}, f"there is no {name} in {folder}{near}")
 
@@ -111,7 +111,8 @@ def _closest(name: str, files: list[Path]) -> str:
     return f"; did you mean to call {close[0]} that?" if close else ""
 
 
-def _shown(course: Course, path: Path) -> str:
+def shown(course: Course, path: Path) -> str:
+    """A path as people read it: from the course's folder on, where it lies in there."""
     try:
         return str(path.resolve().relative_to(course.root.resolve()))
     except ValueError:

@@ -54,7 +54,7 @@ class Setting:
     examples: int
     gpu: bool
     replay: str
-    shrink_s: float = SHRINK_S
+    shrink_s: float
 
 
 def seed_of(seed: int, exercise: str, check: str, part: str) -> int:

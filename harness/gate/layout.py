@@ -13,6 +13,7 @@ from harness.course import Course, Exercise, digest
 from harness.errors import MachineError
 from harness.gate import solutions
 from harness.gate.solutions import Broken, Fault
+from harness.submission import shown
 
 FEWEST_MUTANTS, FEWEST_ALTERNATES = 6, 2
 PARTS = {
@@ -33,15 +34,14 @@ def _handouts(course: Course, chapter: str) -> Iterator[Fault]:
     codes = {}
     for name, parts in PARTS.items():
         path = course.root / "exercises" / chapter / name
-        shown = _shown(course, path)
-        text = _read(path)
+        file, text = shown(course, path), _read(path)
         if text is None:
-            yield Fault(shown, "the handout is missing", f"write it, in four parts: {', '.join(parts)}")
+            yield Fault(file, "the handout is missing", f"write it, in four parts: {', '.join(parts)}")
             continue
         prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
         headings = tuple(re.findall(r"^## +(.+?) *$", prose, re.MULTILINE))
         if headings != parts:
-            yield Fault(shown, f"its parts are {', '.join(headings) or 'none'}", f"they must be {', '.join(parts)}, as `## ...`")
+            yield Fault(file, f"its parts are {', '.join(headings) or 'none'}", f"they must be {', '.join(parts)}, as `## ...`")
         codes[name] = len(re.findall(r"^```", text, re.MULTILINE)) // 2
     if len(set(codes.values())) > 1:
         told = ", ".join(f"{count} in {name}" for name, count in codes.items())
@@ -51,15 +51,17 @@ def _handouts(course: Course, chapter: str) -> Iterator[Fault]:
 def _exercise(course: Course, exercise: Exercise) -> Iterator[Fault]:
     stub, reference = solutions.stub_file(course, exercise), solutions.reference_file(course, exercise)
     yield from _stub(course, exercise, stub)
-    source = _read(reference)
+    source, sound = _read(reference), False
     if source is None:
-        yield Fault(_shown(course, reference), "the reference is missing", "write the solution that must reach full marks")
+        yield Fault(shown(course, reference), "the reference is missing", "write the solution that must reach full marks")
     elif digest(source.encode()) == exercise.stub:
-        yield Fault(_shown(course, reference), "is the stub", "write the solution that must reach full marks")
-    elif (wrong := _not_python(source, exercise.name)) is not None:
-        yield Fault(_shown(course, reference), wrong, f"define `{exercise.name}` there")
+        yield Fault(shown(course, reference), "is the stub", "write the solution that must reach full marks")
+    else:
+        wrong = list(_defines(shown(course, reference), source, exercise.name))
+        sound = not wrong
+        yield from wrong
     yield from _grader(course, exercise)
-    if source is not None:
+    if source is not None and sound:  # else there is nothing to edit
         yield from _mutants(course, exercise, source)
     alternates = solutions.alternate_files(course, exercise)
     if len(alternates) < FEWEST_ALTERNATES:
@@ -68,57 +70,62 @@ def _exercise(course: Course, exercise: Exercise) -> Iterator[Fault]:
             f"add {exercise.name}__STYLE.py: a right solution in another style",
         )  # fmt: skip
     for path in alternates:
-        if (wrong := _not_python(_read(path) or "", exercise.name)) is not None:
-            yield Fault(_shown(course, path), wrong, f"define `{exercise.name}` there")
+        yield from _defines(shown(course, path), _read(path) or "", exercise.name)
 
 
 def _stub(course: Course, exercise: Exercise, path: Path) -> Iterator[Fault]:
-    shown, text = _shown(course, path), _read(path)
+    file, text = shown(course, path), _read(path)
     if text is None:
-        yield Fault(shown, "the stub is missing", "write it, with its contract in the docstring")
+        yield Fault(file, "the stub is missing", "write it, with its contract in the docstring")
         return
-    if (wrong := _not_python(text, exercise.name)) is not None:
-        yield Fault(shown, wrong, f"define `{exercise.name}` there")
+    yield from _defines(file, text, exercise.name)
     if not re.search(r"#\s*TODO", text):
-        yield Fault(shown, "has no TODO", "mark what is to be written with `# TODO: ...`")
+        yield Fault(file, "has no TODO", "mark what is to be written with `# TODO: ...`")
     if digest(text.encode()) != exercise.stub:
         line = f'stub = "{digest(text.encode())}"'
-        yield Fault(shown, "is not the stub that course.toml knows", f"write {line} there, or restore the stub")
+        yield Fault(file, "is not the stub that course.toml knows", f"write {line} there, or restore the stub")
 
 
 def _grader(course: Course, exercise: Exercise) -> Iterator[Fault]:
     from harness.examiner.graders import checks_of, grader_of  # imports torch
 
-    shown = f"graders/{exercise.chapter}.py"
+    file = f"graders/{exercise.chapter}.py"
     try:
         grader = grader_of(course, exercise)
         for gpu in (False, True):
             checks_of(exercise, grader, gpu=gpu)
     except MachineError as error:
-        yield Fault(shown, error.what, error.remedy)
+        yield Fault(file, error.what, error.remedy)
     except Exception as error:  # whatever a file that is being written raises
-        yield Fault(shown, f"{exercise.name}: {type(error).__name__}: {error}", "mend the grader")
+        yield Fault(file, f"{exercise.name}: {type(error).__name__}: {error}", "mend the grader")
 
 
 def _mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Fault]:
     path = solutions.mutants_file(course, exercise)
+    file = shown(course, path)
     if not path.is_file():
-        yield Fault(_shown(course, path), "there are no mutants", f"write {FEWEST_MUTANTS} or more edits of the reference")
+        yield Fault(file, "there are no mutants", f"write {FEWEST_MUTANTS} or more edits of the reference")
         return
     try:
         found = list(solutions.mutants(course, exercise, source))
-        list(solutions.mutations(course, exercise, source))  # those named equivalent must be there
+        if solutions.equivalents(course, exercise):  # they must be there
+            list(solutions.mutations(course, exercise, source))
     except Broken as broken:
         yield broken.fault
         return
     if len(found) < FEWEST_MUTANTS:
-        yield Fault(_shown(course, path), f"has {len(found)} mutants", f"write {FEWEST_MUTANTS} or more")
+        yield Fault(file, f"has {len(found)} mutants", f"write {FEWEST_MUTANTS} or more")
     for name, count in Counter(mutant.name for mutant in found).items():
         if count > 1:
-            yield Fault(_shown(course, path), f"{count} mutants are called {name!r}", "give each a name of its own")
+            yield Fault(file, f"{count} mutants are called {name!r}", "give each a name of its own")
     for mutant in found:
         if (wrong := _not_python(mutant.work.files[mutant.work.main].decode(), exercise.name)) is not None:
-            yield Fault(_shown(course, path), f"{mutant.name}: {wrong}", "a mutant must be a file that could be handed in")
+            yield Fault(file, f"{mutant.name}: {wrong}", "a mutant must be a file that could be handed in")
+
+
+def _defines(file: str, source: str, name: str) -> Iterator[Fault]:
+    if (wrong := _not_python(source, name)) is not None:
+        yield Fault(file, wrong, f"define `{name}` there")
 
 
 def _not_python(source: str, name: str) -> str | None:
@@ -143,7 +150,3 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _shown(course: Course, path: Path) -> str:
-    return path.relative_to(course.root).as_posix()

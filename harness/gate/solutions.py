@@ -17,7 +17,7 @@ from typing import Any
 from harness.course import Course, Exercise
 from harness.gate import mutation
 from harness.status import Status
-from harness.submission import Submission
+from harness.submission import Submission, shown
 
 PLACES = ("cpu", "gpu")  # where a mutant shows
 _MUTANT_KEYS = {"name", "kind", "check", "also", "status", "why", "on", "edits"}
@@ -111,16 +111,15 @@ def gather(course: Course, exercise: Exercise, *, mutate: bool = False) -> list[
 
 def _work(course: Course, exercise: Exercise, path: Path, source: str) -> Submission:
     main = f"{exercise.name}.py"
-    return Submission(exercise, path.relative_to(course.root).as_posix(), main, {main: source.encode()})
+    return Submission(exercise, shown(course, path), main, {main: source.encode()})
 
 
 def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
     """Those of an exercise's file, applied to the reference's `source`. Raises `Broken`."""
-    path = mutants_file(course, exercise)
-    shown = path.relative_to(course.root).as_posix()
+    file = shown(course, mutants_file(course, exercise))
 
     def broken(rule: str, remedy: str) -> Broken:
-        return Broken(Fault(shown, rule, remedy))
+        return Broken(Fault(file, rule, remedy))
 
     tables = _tables(course, exercise, "mutant")
     for number, table in enumerate(tables, 1):
@@ -152,27 +151,31 @@ def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solutio
             edited = edited.replace(edit["find"], edit["replace"])
         if edited == source:
             raise broken(f"{name}: changes nothing", "give it `edits` that do")
-        work = Submission(exercise, f"{shown}: {name}", f"{exercise.name}.py", {f"{exercise.name}.py": edited.encode()})
+        work = Submission(exercise, f"{file}: {name}", f"{exercise.name}.py", {f"{exercise.name}.py": edited.encode()})
         yield Solution(Kind.MUTANT, name, work, tuple(checks), statuses, on, str(table.get("kind", "")), why)
 
 
-def mutations(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
-    """Those of the reference's `source` that are not named equivalent, with a reason: no input tells these from the
-    reference. Raises `Broken`."""
-    path = mutants_file(course, exercise)
-    shown = path.relative_to(course.root).as_posix()
-    equivalent: dict[str, str] = {}
+def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
+    """Mutations that no input tells from the reference, and why. Raises `Broken`."""
+    found: dict[str, str] = {}
     for table in _tables(course, exercise, "equivalent"):
         name, why = (table.get(key) if isinstance(table, dict) else None for key in ("mutation", "why"))
         if not isinstance(name, str) or not isinstance(why, str) or not why.strip():
             remedy = "give each `mutation`, as the gate names it, and `why` no input tells it from the reference"
-            raise Broken(Fault(shown, f"an `equivalent` is not whole: {table!r}", remedy))
-        equivalent[name] = why
+            file = shown(course, mutants_file(course, exercise))
+            raise Broken(Fault(file, f"an `equivalent` is not whole: {table!r}", remedy))
+        found[name] = why
+    return found
+
+
+def mutations(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
+    """Those of the reference's `source` that are not named equivalent. Raises `Broken` where what is named is not there."""
+    equivalent = equivalents(course, exercise)
     made = {one.key: one for one in mutation.mutations(source)}
     if gone := sorted(set(equivalent) - set(made)):
         remedy = "the reference was changed: look at it again, or leave it out"
-        raise Broken(Fault(shown, f"there is no mutation {gone[0]!r}", remedy))
-    reference = reference_file(course, exercise).relative_to(course.root).as_posix()
+        raise Broken(Fault(shown(course, mutants_file(course, exercise)), f"there is no mutation {gone[0]!r}", remedy))
+    reference = shown(course, reference_file(course, exercise))
     main = f"{exercise.name}.py"
     for key, one in made.items():
         if key not in equivalent:
@@ -186,8 +189,7 @@ def _tables(course: Course, exercise: Exercise, name: str) -> list[Any]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8")).get(name, [])
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        fault = Fault(path.relative_to(course.root).as_posix(), f"is no TOML: {error}", "see https://toml.io")
-        raise Broken(fault) from None
+        raise Broken(Fault(shown(course, path), f"is no TOML: {error}", "see https://toml.io")) from None
     return found if isinstance(found, list) else [found]
 
 

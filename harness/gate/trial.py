@@ -17,7 +17,7 @@ from harness.gate import layout, solutions
 from harness.gate.solutions import Fault, Kind, Solution
 from harness.record import CheckResult, ExerciseResult, Record
 from harness.status import Performance, Status
-from harness.submission import Submission
+from harness.submission import Submission, shown
 
 SHRINK_S = 0.2  # that a mutant fails is the question, not how small an example shows it
 ALTERNATE_EXAMPLES = 6  # of each check, interpreted, where a reference gets 24: more seeds tell more than more examples
@@ -57,10 +57,14 @@ class Found:
         """Whether the harness failed, so that nothing is known."""
         return Status.ERROR in {self.result.status, *(check.status for check in self.result.checks)}
 
+    @property
+    def held(self) -> bool:
+        return not self.wrong and not self.machine
+
 
 @dataclass(frozen=True)
 class Report:
-    """What the gate saw. Rates are None where there was nothing to take them of."""
+    """What the gate saw."""
 
     course: str
     asked: Asked
@@ -74,16 +78,16 @@ class Report:
         return [found for found in self.found if found.solution.kind in kinds and not found.machine]
 
     @property
-    def kill_rate(self) -> float | None:
-        """Of the mutants and mutations, the share that failed (where they say, if they say so)."""
+    def killed(self) -> tuple[int, int]:
+        """Mutants and mutations that failed (where they say, if they say so), of how many."""
         wrong = self.of(*WRONG)
-        return sum(not found.wrong for found in wrong) / len(wrong) if wrong else None
+        return sum(found.held for found in wrong), len(wrong)
 
     @property
-    def false_reject_rate(self) -> float | None:
-        """Of the gradings of right solutions, the share that did not pass."""
+    def rejected(self) -> tuple[int, int]:
+        """Gradings of right solutions that did not pass, of how many."""
         right = self.of(*RIGHT)
-        return sum(bool(found.wrong) for found in right) / len(right) if right else None
+        return sum(not found.held for found in right), len(right)
 
     @property
     def exit_code(self) -> int:
@@ -117,7 +121,7 @@ def run(course: Course, exercises: tuple[Exercise, ...], park: Park, asked: Aske
 def _files(course: Course, exercise: Exercise) -> Iterator[str]:
     """Those without which an exercise's solutions cannot be graded."""
     paths = (solutions.stub_file, solutions.reference_file, solutions.mutants_file)
-    yield from (path(course, exercise).relative_to(course.root).as_posix() for path in paths)
+    yield from (shown(course, path(course, exercise)) for path in paths)
     yield f"graders/{exercise.chapter}.py"
 
 
@@ -135,8 +139,8 @@ class _Trial:
         yield from self._graded("alternates", by_kind[Kind.ALTERNATE], examples=fewer)
         yield from self._graded("mutants", by_kind[Kind.MUTANT], examples=self.asked.examples, shrink_s=SHRINK_S)
         yield from self._mutations(by_kind[Kind.MUTATION])
+        right = [s for s in graded if s.kind in RIGHT]
         for more in range(1, self.asked.seeds):
-            right = [s for s in graded if s.kind in RIGHT]
             yield from self._graded(f"seed {self.asked.seed + more}", right, more, examples=fewer)
 
     def _mutations(self, graded: list[Solution]) -> Iterator[Found]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.gate.solutions import Kind
-from harness.gate.trial import RIGHT, WRONG, Found, Report
+from harness.gate.trial import WRONG, Found, Report
 
 SCHEMA = "grade/gate/v1"
 _COLUMNS = {
@@ -42,7 +42,7 @@ def markdown(report: Report) -> str:
         lines += ["| file | rule | remedy |", "| --- | --- | --- |"]
         lines += [f"| {_cell(fault.file)} | {_cell(fault.rule)} | {_cell(fault.remedy)} |" for fault in report.faults]
         lines.append("")
-    if wrong := [found for found in report.found if found.wrong or found.machine]:
+    if wrong := [found for found in report.found if not found.held]:
         lines += ["| solution | what is wrong |", "| --- | --- |"]
         lines += [f"| {_cell(found.solution.id)} | {_cell(_why(found))} |" for found in wrong]
         lines.append("")
@@ -89,20 +89,19 @@ def junit(report: Report) -> str:
 
 def document(report: Report) -> str:
     """`grade/gate/v1`."""
-    right, mutants = report.of(*RIGHT), report.of(*WRONG)
+    (killed, mutants), (rejected, right) = report.killed, report.rejected
     whole = {
         "schema": SCHEMA, "course": report.course, "target": report.asked.target,
         "status": {0: "passed", 1: "failed", 3: "error"}[report.exit_code], "device": report.asked.device,
         "seed": report.asked.seed, "seeds": report.asked.seeds, "duration_s": round(report.duration_s, 2),
         "environment": report.environment,
-        "mutants": len(mutants), "killed": sum(not found.wrong for found in mutants), "kill_rate": report.kill_rate,
-        "right": len(right), "rejected": sum(bool(found.wrong) for found in right),
-        "false_reject_rate": report.false_reject_rate,
+        "mutants": mutants, "killed": killed, "kill_rate": killed / mutants if mutants else None,
+        "right": right, "rejected": rejected, "false_reject_rate": rejected / right if right else None,
         "faults": [{"file": f.file, "rule": f.rule, "remedy": f.remedy} for f in report.faults],
         "solutions": [
             {
                 "exercise": found.result.id, "kind": str(found.solution.kind), "name": found.solution.name, "seed": found.seed,
-                "file": _file(found), "held": not found.wrong and not found.machine, "wrong": _why(found),
+                "file": _file(found), "held": found.held, "wrong": _why(found),
                 "checks": {check.name: str(check.status) for check in found.result.checks},
             }
             for found in report.found
@@ -120,14 +119,13 @@ def _rows(report: Report) -> Iterator[tuple[str, list[str]]]:
         cells = []
         for kind in _COLUMNS:
             of_kind = [f for f in report.found if f.result.id == exercise and f.solution.kind is kind]
-            held = sum(not found.wrong and not found.machine for found in of_kind)
-            cells.append(f"{held}/{len(of_kind)}" if of_kind else "-")
+            cells.append(f"{sum(found.held for found in of_kind)}/{len(of_kind)}" if of_kind else "-")
         yield exercise, cells
 
 
 def _wrong(report: Report) -> Iterator[str]:
     for found in report.found:
-        if found.wrong or found.machine:
+        if not found.held:
             yield f"{'!!' if found.machine else 'xx'} {found.solution.id} (seed {found.seed})\n   {_why(found)}"
             if found.solution.why:
                 yield f"   {'on' if found.solution.kind is Kind.MUTATION else 'what is wrong with it:'} {found.solution.why}"
@@ -146,14 +144,12 @@ def _file(found: Found) -> str:
 
 
 def _summary(report: Report) -> str:
-    mutants, right = report.of(*WRONG), report.of(*RIGHT)
+    (killed, mutants), (rejected, right) = report.killed, report.rejected
     told = [f"{len(report.faults)} faults of the set"] if report.faults else []
     if mutants:
-        killed = sum(not found.wrong for found in mutants)
-        told.append(f"{killed} of {len(mutants)} mutants killed ({report.kill_rate:.1%})")
+        told.append(f"{killed} of {mutants} mutants killed ({killed / mutants:.1%})")
     if right:
-        rejected = sum(bool(found.wrong) for found in right)
-        told.append(f"{rejected} of {len(right)} gradings of right solutions rejected ({report.false_reject_rate:.1%})")
+        told.append(f"{rejected} of {right} gradings of right solutions rejected ({rejected / right:.1%})")
     if machine := sum(found.machine for found in report.found):
         told.append(f"{machine} not graded: the harness failed")
     return "; ".join(told) or "nothing to grade"

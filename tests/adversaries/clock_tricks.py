@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trick import CALLERS
+
 HEAD = '''
 import torch
 import triton
@@ -34,21 +36,10 @@ def _add(x, y):
     if z.numel():
         _into(z, x, y)
     return z
-
-
-def _callers():
-    # The frames of whatever called this submission: found through a traceback, which nobody forbids.
-    try:
-        raise ValueError
-    except ValueError as error:
-        frame = error.__traceback__.tb_frame
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
+'''+CALLERS+'''
 
 def _clocks():
-    return [frame.f_globals for frame in _callers() if "_elapsed" in frame.f_globals]
+    return [frame.f_globals for frame in callers() if "_elapsed" in frame.f_globals]
 
 
 def _slow(x, y):
@@ -64,7 +55,7 @@ import struct
 
 def _pages():
     # The page that the worker shares with the examiner, and the side whose calls it times.
-    names = [frame.f_locals for frame in _callers()]
+    names = [frame.f_locals for frame in callers()]
     return {found["box"]: found["self"].side for found in names if "box" in found and "self" in found}
 
 def _told(kind, factor):
@@ -324,7 +315,7 @@ def vec_add(x, y):
         PAGES + '''
 def _hasty(true):
     def wait_for_all():
-        if all(frame.f_code.co_name != "burst" for frame in _callers()):
+        if all(frame.f_code.co_name != "burst" for frame in callers()):
             true()
     return true if true.__name__ == "wait_for_all" else wait_for_all
 

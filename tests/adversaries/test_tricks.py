@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import tricks
+from trick import Trick, load
 
 from harness.examiner import check as checking
 
@@ -95,7 +96,7 @@ def attack(grade, park, course, servers, tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "SHRINK_S", 0.2)  # that it fails is the question here, not how small an example shows it
     monkeypatch.chdir(course)
 
-    def run(trick: tricks.Trick):
+    def run(trick: Trick):
         name = trick.exercise.split(".")[1]
         (work / f"{name}.py").write_text(told + tricks.source_of(trick), encoding="utf-8")
         for beside, text in trick.beside.items():
@@ -165,7 +166,7 @@ vec_add = right
 
 def test_nothing_is_remembered_from_run_to_run(attack):
     """Lines 6 and 58: what a submission writes dies with its run."""
-    trick = tricks.load("notes", (6, 58), REMEMBERS, "passed")
+    trick = load("notes", (6, 58), REMEMBERS, "passed")
     for _ in range(2):
         outcome = attack(trick)
         assert {e["status"] for e in outcome.document["exercises"]} == {"passed"}

@@ -144,6 +144,7 @@ BROKEN = {
     "no reference": (_remove(_REFERENCE), _REFERENCE, "the reference is missing", "full marks"),
     "the stub as its reference": (_write(_REFERENCE, STUB), _REFERENCE, "is the stub", "full marks"),
     "a reference that is no Python": (_write(_REFERENCE, "def negate(:"), _REFERENCE, "is no Python", "define `negate`"),
+    "a reference with a slip": (_write(_REFERENCE, f"{KERNEL}\ndef ("), _REFERENCE, "is no Python", "define `negate`"),
     "no grader": (_edit(_GRADER, "class negate", "class negation"), _GRADER, "no grader class `negate`", "name the class"),
     "a grader with a fault": (_write(_GRADER, "1 / 0"), _GRADER, "ZeroDivisionError", "mend the grader"),
     "points for no check": (_edit("course.toml", "empty = 1", "tidy = 1"), _GRADER, "gives points to", "make the two agree"),
