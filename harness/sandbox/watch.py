@@ -278,6 +278,16 @@ class Ending:
             select.select([], [], [], 0.002)
 
 
+def _kill_groups(groups: set[int]) -> None:
+    """A look takes time: what forks and ends at once can hop from process to process behind it. A whole group is struck
+    in one step of the kernel, no fork between, and a caged process cannot leave its own (setsid, setpgid: refused)."""
+    for group in groups:
+        if group <= 1:  # of a process that is just going, or of another namespace
+            continue
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def strike(pid: int) -> Ending:
     """Ends a process and all that it started; does not wait for it, unless something may have escaped.
 
@@ -297,6 +307,7 @@ def strike(pid: int) -> Ending:
             _signal(process, signal.SIGSTOP)
     for process in targets.values():
         _signal(process, signal.SIGKILL)
+    _kill_groups({p.group for p in targets.values()} - {os.getpgrp(), *(p.group for p in map(_process, mine) if p)})
     ending = Ending(pid, list(targets.values()), mine, closed)
     if not closed:
         ending.wait()

@@ -18,7 +18,8 @@ import pytest
 from harness import sandbox
 from harness.sandbox import syscalls
 
-PLAIN = 65534
+# A user of this process alone: where the kernel counts a user's processes, tests side by side would count together.
+PLAIN = 50_000 + os.getpid() % 8000
 SECRET = "the answer is 42"
 # What numpy imports of the standard library, imported before the cage: where the interpreter lies in a home
 # folder of root, a plain user could not read it, cage or not. numpy itself is left to the cage.
