@@ -21,6 +21,7 @@ from harness.course import Course, Exercise
 from harness.errors import GradeError
 from harness.examiner import check as checking
 from harness.examiner import compiling, machine
+from harness.examiner.again import Again
 from harness.examiner.graders import checks_of, grader_of
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
@@ -117,11 +118,7 @@ class Run:
 
     def start_worker(self, job: Job, device: str | None = None, *, clock: bool = False) -> Worker:
         """A worker with the submission loaded; raises `Wrong` when it cannot be loaded."""
-        exercise = job.exercise
-        worker = self._warm.worker(
-            job.scratch, exercise.limits, device or self.options.device, clock=clock, origin=job.submission.fingerprint
-        )
-        self.levels.add(worker.level)
+        exercise, worker = job.exercise, self._fork(job, device, clock=clock)
         try:
             raise_reply(worker.ask(job.submission.load_request, exercise.limits.import_s))
         except WorkerDied as died:
@@ -132,12 +129,22 @@ class Run:
             raise
         return worker
 
+    def _fork(self, job: Job, device: str | None, *, clock: bool = False) -> Worker:
+        """A worker in which nothing was loaded."""
+        worker = self._warm.worker(
+            job.scratch, job.exercise.limits, device or self.options.device, clock=clock, origin=job.submission.fingerprint
+        )
+        self.levels.add(worker.level)
+        return worker
+
     def _check(self, job: Job, name: str, other: str | None) -> CheckResult:
         exercise, options = job.exercise, self.options
         (check,) = (c for c in job.checks if c.name == name)
         # One check runs on a device that is not the current one, where the machine has two.
         device = other if name == REPEATED else None
         lab = Lab(exercise, job.grader, options.gpu, lambda: self.start_worker(job, device))
+        if not options.gpu:
+            lab.again = Again(lambda: self._fork(job, device), job.submission.files, exercise.limits)
         replay = options.replay(exercise.id)
         shrink_s = checking.SHRINK_S if options.shrink_s is None else options.shrink_s
         setting = checking.Setting(options.seed, self._examples, options.gpu, replay, shrink_s)
@@ -145,7 +152,7 @@ class Run:
             with self._sharing():
                 return checking.run(lab, check, _points(exercise, name), setting, "")
         finally:
-            lab.drop()
+            lab.close()
 
     def _other_device(self) -> str | None:
         import torch

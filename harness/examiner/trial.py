@@ -15,6 +15,7 @@ import torch
 
 from harness.course import Exercise
 from harness.examiner import compare, diagnose
+from harness.examiner.again import Again
 from harness.examiner.warm import POLL_S, Meanwhile, Worker, WorkerDied
 from harness.grading.domain import CONTIGUOUS, Drawn, Focus, Tensor, lay, layout_name
 from harness.grading.grader import Grader, TensorGrader
@@ -46,6 +47,7 @@ class Lab:
     margin: float = 0.0
     calls: int = 0
     tuned: set[str] = field(default_factory=set)  # kernels of which every configuration was held
+    again: Again | None = None  # where calls can be done again without the submission's host code
 
     def ask(
         self, request: dict[str, Any], limit_s: float, poll_s: float = POLL_S, meanwhile: Meanwhile | None = None
@@ -67,6 +69,12 @@ class Lab:
         if self.worker is not None:
             self.worker.close()
             self.worker = None
+
+    def close(self) -> None:
+        """No more trials."""
+        self.drop()
+        if self.again is not None:
+            self.again.drop()
 
 
 def _death(status: Status) -> str:
@@ -111,6 +119,7 @@ class Trial:
         self.lab, self._draw, self.part = lab, draw, part
         self.drawn: Drawn | None = None
         self.turn: int | None = None  # of the configurations of an autotuner; one example has one
+        self.reply: dict[str, Any] = {}  # to the last call that was held to P0
         self.tuned: list[tuple[str, int, str]] = []  # in the last call: kernel, configurations to choose from, the one chosen
 
     # -- drawing ------------------------------------------------------------------------------------------------
@@ -168,7 +177,7 @@ class Trial:
     def run(self, *args: Any, names: list[str] | None = None, **options: Any) -> Any:
         """Call the exercise's function on tensors and hold the call to P0; returns its value."""
         names = names or (self.drawn.names() if self.drawn is not None and len(self.drawn.args) == len(args) else None)
-        reply = self.call(*args, names=names, **options)
+        reply = self.reply = self.call(*args, names=names, **options)
         self._accept(reply, args)
         if self.lab.grader.in_place:
             return reply["value"], reply["after"]
@@ -240,6 +249,8 @@ class Trial:
         assert isinstance(grader, TensorGrader)
         got = self.run(*drawn.values(), names=drawn.names(), poison="nan")
         self.judge(got, drawn)
+        if self.lab.again is not None:
+            self.lab.again.hold(self, drawn)
         again = self.run(*drawn.values(), names=drawn.names(), poison="finite", fence=self.gpu)
         if grader.atomics:
             self.judge(again, drawn)

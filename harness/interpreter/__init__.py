@@ -13,8 +13,9 @@ gets wrong, and the proof).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from harness.interpreter.errors import root_cause, student_line
 from harness.interpreter.report import Report
@@ -47,24 +48,28 @@ def probe() -> Report:
 
 
 @contextmanager
-def session(*, overflow: bool, addresses: AddressBook | None, poison_masked: bool = False) -> Iterator[None]:
+def session(
+    *, overflow: bool, addresses: AddressBook | None, poison_masked: bool = False,
+    told: Callable[[dict[str, Any], tuple[int, int, int]], None] | None = None,
+) -> Iterator[None]:  # fmt: skip
     """Switch on, for the launches inside: device_assert; int32 and int64 overflow; the address watch.
 
     overflow: a signed 32- or 64-bit +, - or * (or int32 tl.sum or tl.cumsum) that wraps raises
     IntegerOverflow; otherwise it wraps as on a GPU. addresses: None leaves addresses unchecked.
     poison_masked: lanes that a load masks off without naming `other` hold NaN or a large number instead of
-    the 0 that NVIDIA GPUs give (see memory.py). Sessions nest; the inner one counts.
+    the 0 that NVIDIA GPUs give (see memory.py). told: called before each launch with its arguments and its grid.
+    Sessions nest; the inner one counts.
     """
     from triton.runtime import interpreter as stock
 
     builder = stock.interpreter_builder
-    before = builder.options, STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book
+    before = builder.options, STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book, STATE.told
     builder.options = stock.InterpreterOptions(debug=True, sanitize_overflow=overflow)
-    STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book = True, overflow, poison_masked, addresses
+    STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book, STATE.told = True, overflow, poison_masked, addresses, told
     try:
         yield
     finally:
-        builder.options, STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book = before
+        builder.options, STATE.asserts, STATE.overflow, STATE.poison_masked, STATE.book, STATE.told = before
 
 
 __all__ = [

@@ -201,6 +201,8 @@ def _launch(self: Any, *args: Any, **kwargs: Any) -> None:
     added = _admit(book, arguments) if book is not None else []
     try:
         grid = _grid(self.grid, arguments)
+        if STATE.told is not None:
+            STATE.told(arguments, grid)
         with language_patch().on(), np.errstate(all="ignore"):
             try:
                 ready = {

@@ -5,8 +5,9 @@ One process interprets one kernel at a time (a grid runs as a Python loop), so p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.interpreter.watch import AddressBook
@@ -37,6 +38,7 @@ class State:
     book: AddressBook | None = None
     kernel: str = "?"
     program: tuple[int, int, int] = field(default=(0, 0, 0))
+    told: Callable[[dict[str, Any], tuple[int, int, int]], None] | None = None  # of each launch: its arguments and grid
 
 
 STATE = State()

@@ -39,6 +39,7 @@ from harness.worker.rules import (
     REFUSED_IMPORTS,
     forbidden,
 )
+from harness.worker.tape import Tape
 
 _LIBRARIES = tuple(
     str(Path(module.__file__).parent) + os.sep  # type: ignore[arg-type]
@@ -68,6 +69,7 @@ class Evidence:
         self.writes = 0
         self.literals = 0  # depth of calls that make a tensor from Python numbers
         self.allocated: list[Guarded] = []
+        self.tape: Tape | None = None  # of an interpreted call
         self.alive: list[Any] = []
 
     def refuse(self, reason: str) -> None:
@@ -179,6 +181,11 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         evidence.check(sources)
         out = self._judge(func, name, args, kwargs, sources)
         evidence.note(_tensors([out, sources if func._schema.is_mutable else ()]))
+        if evidence.tape is not None and isinstance(out, torch.Tensor):
+            if name in MOVES and sources:
+                evidence.tape.operator(out, sources[1] if name == "copy_" else sources[0])
+            elif name in ("fill_", "zero_"):
+                evidence.tape.operator(out, None)
         return out
 
     def _judge(
@@ -363,7 +370,11 @@ def install(folder: str) -> None:
                 impure = purity.offence(self, _kernel_folder)
                 if impure is not None:
                     evidence.refuse(impure)
+            if evidence.tape is not None:
+                evidence.tape.kernel = self
             result = _original(self, *args, grid=grid, warmup=warmup, **kwargs)
+            if evidence.tape is not None:
+                evidence.tape.landed(tensors)
             _note_launch(evidence, self, tensors, str(getattr(self.fn, "__name__", "")))
             return result
 

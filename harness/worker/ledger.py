@@ -29,7 +29,7 @@ class Ledger:
 
     def note(self, storage: Any) -> None:
         """What `storage` holds now is accounted for."""
-        self._known[storage._cdata] = (storage, _bytes(storage))
+        self._known[storage._cdata] = (storage, contents(storage))
 
     def offence(self, storage: Any) -> str | None:
         """What is wrong with the contents of `storage`, or None."""
@@ -38,7 +38,7 @@ class Ledger:
         entry = self._known.get(storage._cdata)
         if entry is None:
             return "it lies in memory that was made behind the trace of torch's operators"
-        if entry[1] is not None and entry[1] != _bytes(storage):
+        if entry[1] is not None and entry[1] != contents(storage):
             return "its memory was written behind the trace of torch's operators and your launches"
         return None
 
@@ -58,7 +58,8 @@ def _users(key: int) -> int:
     return int(count(key)) if count is not None else 2
 
 
-def _bytes(storage: Any) -> bytes | None:
+def contents(storage: Any) -> bytes | None:
+    """The bytes of a storage; None on a GPU, or where it is larger than `LARGEST`."""
     if storage.device.type != "cpu":
         return None
     size = storage.nbytes()

@@ -20,7 +20,7 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-_MODULES = ("triton", "math")
+MODULES = ("triton", "math")
 _BUILTINS = frozenset(
     ["abs", "min", "max", "range", "len", "int", "float", "bool", "str", "print", "isinstance", "getattr", "hasattr"]
 ).union(["tuple", "list", "sum", "zip", "enumerate"]
@@ -40,7 +40,7 @@ def offence(kernel: Any, folder: str, seen: set[int] | None = None) -> str | Non
     seen.add(id(code))
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
     owner: Any = None  # the submission's module whose attribute comes next
-    for operation, name in _steps(code):
+    for operation, name in steps(code):
         if operation == "IMPORT_NAME":
             return f"kernel {function.__name__} imports {name}, which no compiled kernel can"
         if operation in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
@@ -76,12 +76,12 @@ _NAMING = ("IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "LOAD_GLOBAL
 
 
 @functools.lru_cache(maxsize=256)
-def _steps(code: types.CodeType) -> tuple[tuple[str, Any], ...]:
+def steps(code: types.CodeType) -> tuple[tuple[str, Any], ...]:
     """Operation and argument of each instruction, also of comprehensions and inner functions; "" where none is named."""
     steps = [(i.opname, i.argval) if i.opname in _NAMING else ("", None) for i in dis.get_instructions(code)]
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            steps += _steps(constant)
+            steps += steps(constant)
     return tuple(s for s, before in zip(steps, [("", None), *steps], strict=False) if s[0] or before[0])
 
 
@@ -91,7 +91,7 @@ def _compilable(name: str, value: Any) -> bool:
     if isinstance(value, (tuple, list, dict)):
         return all(_compilable(name, v) for v in (value.values() if isinstance(value, dict) else value))
     if isinstance(value, types.ModuleType):
-        return value.__name__.split(".")[0] in _MODULES
+        return value.__name__.split(".")[0] in MODULES
     module = str(getattr(value, "__module__", "") or "").split(".")[0]
     if isinstance(value, types.BuiltinFunctionType):
         return value.__name__ in _BUILTINS or module == "math"

@@ -21,11 +21,11 @@ import torch
 from harness import sandbox, wire
 from harness.mailbox import Mailbox
 from harness.timing import clock, trace
-from harness.worker import evidence, kept_kernels, timed, tuning
+from harness.worker import evidence, kept_kernels, replay, tape, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
-_OPERATIONS = ("load", "call", "drive", "aim", "compile")
+_OPERATIONS = ("load", "call", "replay", "drive", "aim", "compile")
 _KEPT_OUTPUTS = 2
 _DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
 _COMPILE_ERRORS = (
@@ -118,8 +118,10 @@ class Worker:
         ) as seen:
             if book is not None:
                 seen.allocated = _Watched(book)
+                if request["kernels"] and not request["in_place"]:
+                    seen.tape = tape.Tape(str(self.folder) + os.sep, placed)
             with (
-                self._interpreting(book, overflow=request["overflow"]),
+                self._interpreting(book, overflow=request["overflow"], told=seen.tape and seen.tape.launch),
                 tuning.in_turn(request["turn"]) as choices,
                 evidence.hidden(),
                 ruled(seen),
@@ -131,10 +133,28 @@ class Worker:
         report = self._report(seen, placed, guards, originals, set(request["in_place"]), outputs)
         described: dict[str, Any] = {}
         reply = {"status": "ok", "value": self._describe(value, "", described, seen, placed), "facts": described}
+        if seen.tape is not None:
+            reply |= {"tape": seen.tape.document(outputs), "untold": seen.tape.untold}
         if request["in_place"]:
             reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
         report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
         return {**reply, "evidence": report}
+
+    def replay(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what a call did again with other values. For a worker in which the submission was never imported."""
+        assert self.module is None
+        tensors: dict[str, torch.Tensor] = {}
+        _walk(request["args"], [str(i) for i in range(len(request["args"]))], tensors)
+        before = [_plain_bytes(tensor) for tensor in tensors.values()]
+        kernels = Path(tempfile.mkdtemp(prefix="kernels-", dir=self.folder))
+        with self._interpreting(self._book({}), overflow=request["overflow"]):
+            try:
+                outputs = replay.Replay(request["tape"], request["files"], kernels).run(list(tensors.values()))
+            except replay.Unreadable as error:
+                raise Rejected(status="refused", message=str(error)) from None
+        after = [_plain_bytes(tensor) for tensor in tensors.values()]
+        changed = any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
+        return {"status": "ok", "outputs": [_plain(tensor) for tensor in outputs], "changed": changed}
 
     def drive(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a grader's driver: trusted source that calls the submission's module in a way plain calls cannot."""
@@ -214,14 +234,14 @@ class Worker:
         return book
 
     @contextlib.contextmanager
-    def _interpreting(self, book: Any, *, overflow: bool) -> Iterator[None]:
+    def _interpreting(self, book: Any, *, overflow: bool, told: Any = None) -> Iterator[None]:
         if self.mode != "interpret":
             yield
             return
         from harness import interpreter
         from harness.compiler import standin
 
-        with standin.cuda("sm_90"), interpreter.session(overflow=overflow, addresses=book):
+        with standin.cuda("sm_90"), interpreter.session(overflow=overflow, addresses=book, told=told):
             yield
 
     def _rebuild(self, value: Any, name: str, placed: dict[str, torch.Tensor]) -> Any:
