@@ -24,7 +24,7 @@ from harness.status import Status
 if TYPE_CHECKING:
     from harness.examiner.trial import Trial
 
-SHARE = 0.34  # of the calls
+SHARE = 0.25  # of the calls after the first one of a check, which is done again in any case
 CAUSE = "the output must be made by your own Triton kernels; a number that the host works out from the values belongs into one"
 
 
@@ -35,7 +35,8 @@ class Again:
         self._start, self._files, self._limits = start, dict(files), limits
         self._worker: Worker | None = None
         self._random = random.SystemRandom()  # not of the seed, which a student knows
-        self._always = False  # from the first offence on, so that its smaller examples are found, and found again
+        self._right = False  # whether one was
+        self._offence = False  # from the first one on all are done again: smaller examples are found, and found again
 
     def drop(self) -> None:
         if self._worker is not None:
@@ -47,16 +48,20 @@ class Again:
         from harness.examiner.trial import Wrong
 
         reply, grader = trial.reply, trial.lab.grader
-        if "tape" not in reply or not isinstance(grader, TensorGrader) or not (self._always or self._random.random() < SHARE):
+        if not grader.kernels or grader.in_place or not isinstance(grader, TensorGrader):
             return
-        if reply["untold"]:
-            self._always = True
-            raise Wrong(f"a launch was given {reply['untold']}", status=Status.REFUSED, cause=CAUSE)
+        if self._right and not self._offence and self._random.random() > SHARE:
+            return
+        if reply.get("tape") is None:
+            self._offence = True
+            what = f"one was given {reply['untold']}" if reply.get("untold") else "they are not told"
+            raise Wrong(f"its launches cannot be done again: {what}", status=Status.REFUSED, cause=CAUSE)
         other = revalued(grader, drawn, self._random)
         try:
             self._judge(trial, reply, other)
+            self._right = True
         except Wrong as wrong:
-            self._always = True
+            self._offence = True
             trial.judge(trial.run(*other.values(), names=other.names(), poison="nan"), other)  # is it wrong there as well?
             trial.drawn = drawn
             raise Wrong(

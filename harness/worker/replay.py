@@ -8,6 +8,7 @@ other kernels and what Triton defines.
 from __future__ import annotations
 
 import ast
+import builtins
 import collections
 import importlib
 import types
@@ -23,6 +24,20 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from harness.worker import purity, tape
 
 _DEFAULT = "_default_{}_"
+
+
+def _attribute(value: Any, name: str, *default: Any) -> Any:
+    """`getattr` for kernels."""
+    if purity.is_internal(str(name)):
+        raise Unreadable(f"a kernel uses `.{name}`, which no compiled kernel has")
+    return getattr(value, str(name), *default)
+
+
+# All of Python's names that a kernel has.
+_BUILTINS = {name: getattr(builtins, name) for name in purity.BUILTINS} | {
+    "getattr": _attribute, "hasattr": lambda value, name: hasattr(value, str(name)) and not purity.is_internal(str(name)),
+    "AssertionError": AssertionError,
+}  # fmt: skip
 
 
 class Unreadable(Exception):
@@ -104,23 +119,26 @@ class Replay:
             inner = [self._value(v) for v in rest[0]]
             return tuple(inner) if what == "tuple" else inner
         if what == "fields":
-            return collections.namedtuple("fields", rest[0])(*map(self._value, rest[1]))  # type: ignore[misc]
+            return collections.namedtuple("fields", rest[0])(*map(self._value, rest[1]))
         if what == "dict":
             return {self._value(k): self._value(v) for k, v in rest[0]}
         if what == "function":
             return self._function(rest[0])
         if what == "named":
-            return tape.resolve(*rest)
+            return self._compilable(tape.resolve(*rest), rest[1])
         if what == "module":
-            if str(rest[0]).split(".")[0] not in purity.MODULES:
-                raise Unreadable(f"the module {rest[0]}")
-            return importlib.import_module(rest[0])
+            return self._compilable(importlib.import_module(rest[0]), rest[0])
         if what == "own":
             module = types.ModuleType(str(rest[0]))
             module.__file__ = str(self.folder / "module.py")
             vars(module).update({name: self._value(value) for name, value in rest[1]})
             return module
         raise Unreadable(f"a value {what!r}")
+
+    def _compilable(self, value: Any, name: str) -> Any:
+        if not purity.compilable(name, value):
+            raise Unreadable(f"`{name}`, which no compiled kernel can name")
+        return value
 
     def _function(self, number: int) -> Any:
         if number not in self._functions:
@@ -152,6 +170,7 @@ class Replay:
         found: Any = triton.jit(function) if row["kind"] == "jit" else triton.constexpr_function(function)
         self._functions[number] = scope[node.name] = found  # before its globals: it may call itself
         scope |= {name: self._value(value) for name, value in row["globals"].items()}
+        scope["__builtins__"] = _BUILTINS
         return found
 
     def _definition(self, row: Mapping[str, Any]) -> ast.FunctionDef:

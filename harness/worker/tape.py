@@ -80,7 +80,12 @@ class Tape:
 
     def landed(self, tensors: Iterable[torch.Tensor]) -> None:
         """It has run, and may have written to these."""
-        self._safely(lambda: [self._keep(tensor) for tensor in tensors])
+
+        def keep() -> None:
+            for tensor in tensors:
+                self._keep(tensor)
+
+        self._safely(keep)
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +176,7 @@ class Tape:
         raise Untold(f"a value of type {type(value).__name__}")
 
     def _module(self, value: types.ModuleType, depth: int, attributes: frozenset[str]) -> list[Any]:
-        if value.__name__.split(".")[0] in purity.MODULES:
+        if purity.of_the_language(value):
             return ["module", value.__name__]
         if not str(getattr(value, "__file__", "")).startswith(self.folder):
             raise Untold(f"the module {value.__name__}")

@@ -137,6 +137,97 @@ def vec_add(x, y):
 ''',
         "failed", "is wrong",
     ),
+    call(
+        "the trace found and wiped", (10, 36),
+        '''
+total = copied(x + y)
+evidence = triton.runtime.interpreter.InterpretedFunction.run.__globals__["_current"]
+evidence.taint.clear()
+z = total
+''',
+        "refused", "do not give what is due",
+    ),
+    call(
+        "the tape thrown away", (10, 36),
+        '''
+evidence = triton.runtime.interpreter.InterpretedFunction.run.__globals__["_current"]
+evidence.tape = None
+''',
+        "refused", "they are not told",
+    ),
+    call(
+        "the tape of other work", (10, 36),
+        '''
+evidence = triton.runtime.interpreter.InterpretedFunction.run.__globals__["_current"]
+total = copied(x + y)
+evidence.tape.events[:] = []
+evidence.taint.clear()
+z = total
+''',
+        "refused", "do not give what is due",
+    ),
+    load(
+        "sums by the host, read by the type behind the tensor", (36,),
+        '''
+def row_sum(x):
+    sums = torch._C.TensorBase.numpy(x.float()).sum(axis=1, dtype="float64").tolist()
+    return copied(torch.tensor(sums, dtype=torch.float32))
+''',
+        "refused", "do not give what is due", exercise="ch04.row_sum",
+    ),
+    load(
+        "sums by the host, read by their addresses", (36,),
+        '''
+import ctypes
+
+def row_sum(x):
+    x = x.float().contiguous()
+    rows, columns = x.shape
+    numbers = (ctypes.c_float * x.numel())()
+    ctypes.memmove(numbers, x.data_ptr(), 4 * x.numel())
+    sums = [sum(numbers[m * columns : (m + 1) * columns]) for m in range(rows)]
+    return copied(torch.tensor(sums, dtype=torch.float32))
+''',
+        "refused", "do not give what is due", exercise="ch04.row_sum",
+    ),
+    load(
+        "a kernel that finds NumPy in the interpreter", (36,),
+        '''
+@triton.jit
+def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes, mask=lanes < n), tl.load(y_ptr + lanes, mask=lanes < n)
+    hidden = getattr(x, "han" + "dle")
+    hidden.data = np.add(hidden.data, getattr(y, "han" + "dle").data)
+    tl.store(z_ptr + lanes, x, mask=lanes < n)
+
+def vec_add(x, y):
+    z = new(x)
+    if z.numel():
+        sly_kernel[(1,)](x, y, z, z.numel(), BLOCK=triton.next_power_of_2(z.numel()))
+    return z
+''',
+        "refused", "which its file does not define|which no compiled kernel has",
+    ),
+    load(
+        "a kernel that asks for what is hidden by its name", (36,),
+        '''
+@triton.jit
+def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes, mask=lanes < n), tl.load(y_ptr + lanes, mask=lanes < n)
+    hidden = getattr(x, "han" + "dle")
+    hidden.data = hidden.data + getattr(y, "han" + "dle").data
+    tl.store(z_ptr + lanes, x, mask=lanes < n)
+
+def vec_add(x, y):
+    z = new(x)
+    if z.numel():
+        sly_kernel[(1,)](x, y, z, z.numel(), BLOCK=triton.next_power_of_2(z.numel()))
+    return z
+''',
+        "refused", "which no compiled kernel has",
+    ),
 ]  # fmt: skip
 # What two tricks need while they are imported, in front of the call.
 PREPARED = {
