@@ -74,7 +74,7 @@ class Again:
 
         request = {
             "op": "replay", "tape": reply["tape"], "files": self._files, "args": other.values(),
-            "overflow": trial.lab.grader.overflow,
+            "overflow": trial.lab.grader.overflow, "moves": trial.lab.grader.moves,
         }  # fmt: skip
         if self._worker is None or self._worker.dead:
             self._worker = self._start()

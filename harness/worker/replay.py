@@ -11,6 +11,7 @@ import ast
 import builtins
 import collections
 import importlib
+import math
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,11 +46,15 @@ class Unreadable(Exception):
 
 
 class Replay:
-    """One tape. `files`: the submission's, by name; `folder`: an empty one, for the kernels."""
+    """One tape. `files`: the submission's, by name; `folder`: an empty one, for the kernels. `moves`: what torch's copies of
+    an input may be for (`Grader.moves`)."""
 
-    def __init__(self, document: Mapping[str, Any], files: Mapping[str, bytes], folder: Path) -> None:
-        self.document, self.files, self.folder = document, files, folder
+    def __init__(self, document: Mapping[str, Any], files: Mapping[str, bytes], folder: Path, moves: str) -> None:
+        self.document, self.files, self.folder, self.moves = document, files, folder, moves
+        self._given: set[int] = set()  # storages that a kernel was given
+        self._moved: set[int] = set()  # storages that hold what torch has copied from an argument
         self._storages: dict[int, torch.UntypedStorage] = {}
+        self._touched: set[int] = set()  # by what is being done
         self._functions: dict[int, Any] = {}
         self._trees: dict[str, ast.Module] = {}
 
@@ -68,6 +73,11 @@ class Replay:
                 self._launch(*rest)
             else:
                 raise Unreadable(f"an event {what!r}")
+        for row in self.document["outputs"]:
+            if row["storage"] not in self._given and math.prod(row["shape"]):
+                raise Unreadable("an output was given to no kernel of the submission")
+            if row["storage"] in self._moved and self.moves != "allowed":
+                raise Unreadable("an output is torch's copy of the input; here the copy is the exercise")
         return [self._tensor(row) for row in self.document["outputs"]]
 
     def _content(self, number: int, size: int, content: bytes) -> None:
@@ -85,17 +95,26 @@ class Replay:
             memory.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
 
     def _copy(self, target: Mapping[str, Any], source: Mapping[str, Any]) -> None:
-        to = self._tensor(target)
-        to.copy_(self._tensor(source).reshape(to.shape))
+        to, of = self._tensor(target), self._tensor(source)
+        to.copy_(of.reshape(to.shape) if of.numel() == to.numel() else of)
+        if source["storage"] in self._moved or source["storage"] in self.document["arguments"]:
+            self._moved.add(target["storage"])
+        if source["storage"] in self._given:
+            self._given.add(target["storage"])
 
     def _launch(self, function: int, arguments: Mapping[str, Any], grid: list[int]) -> None:
         kernel = self._function(function)
         if (impure := purity.offence(kernel, str(self.folder))) is not None:
             raise Unreadable(impure)
+        self._touched = set()
         kernel[tuple(grid)](**{name: self._value(value) for name, value in arguments.items()})
+        self._given |= self._touched
+        if self.moves == "refused" and self._touched & self._moved:
+            self._moved |= self._touched - set(self.document["arguments"])
 
     def _tensor(self, row: Mapping[str, Any]) -> torch.Tensor:
         storage = self._storages[row["storage"]]
+        self._touched.add(row["storage"])
         # Raises RuntimeError where that does not lie in the storage.
         return torch.empty(0, dtype=row["dtype"]).set_(storage, row["offset"], row["shape"], row["stride"])
 

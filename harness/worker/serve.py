@@ -149,7 +149,8 @@ class Worker:
         kernels = Path(tempfile.mkdtemp(prefix="kernels-", dir=self.folder))
         with self._interpreting(self._book({}), overflow=request["overflow"]):
             try:
-                outputs = replay.Replay(request["tape"], request["files"], kernels).run(list(tensors.values()))
+                again = replay.Replay(request["tape"], request["files"], kernels, request["moves"])
+                outputs = again.run(list(tensors.values()))
             except replay.Unreadable as error:
                 raise Rejected(status="refused", message=str(error)) from None
         after = [_plain_bytes(tensor) for tensor in tensors.values()]

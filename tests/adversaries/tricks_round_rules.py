@@ -167,6 +167,20 @@ z = total
         "refused", "do not give what is due",
     ),
     load(
+        "a copy by torch, with a tape that tells of a kernel", (10, 36),
+        '''
+def strided_copy(x):
+    z = x.clone(memory_format=torch.contiguous_format)
+    evidence = triton.runtime.interpreter.InterpretedFunction.run.__globals__["_current"]
+    copied(torch.zeros(4))
+    evidence.taint.clear()
+    evidence.moved.clear()
+    evidence.written.add(evidence.key(z))
+    return z
+''',
+        "refused", "was given to no kernel|torch's copy of the input", exercise="ch03.strided_copy",
+    ),
+    load(
         "sums by the host, read by the type behind the tensor", (36,),
         '''
 def row_sum(x):
