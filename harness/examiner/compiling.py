@@ -1,9 +1,16 @@
-"""The check "compiles": every kernel that the function launches, compiled for targets that are not there."""
+"""The check "compiles": every kernel that the function launches, compiled for targets that are not there.
+
+Host code can tell where it runs, and launch one kernel where kernels are interpreted and another one where they are compiled.
+So the kernels of an interpreted call on an example that nobody knows before are compiled as well, from the call's tape, in a
+worker in which no host code runs.
+"""
 
 from __future__ import annotations
 
+import random
 import tempfile
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,9 +19,10 @@ import hypothesis
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase
 
-from harness.examiner.trial import Wrong, raise_reply
-from harness.examiner.warm import Park, WorkerDied
-from harness.grading.grader import Grader
+from harness.examiner.trial import Lab, Trial, Wrong, raise_reply
+from harness.examiner.warm import Park, Worker, WorkerDied
+from harness.grading.domain import aligned, ragged, strided
+from harness.grading.grader import Grader, TensorGrader
 from harness.record import CheckResult
 from harness.status import Status
 from harness.submission import Submission
@@ -24,21 +32,21 @@ COMPILE_S = 120.0
 CHECK = "compiles"
 
 
-def simplest(strategy: Any) -> Any:
-    """The simplest example of a strategy."""
+def simplest(strategy: Any, seed: int = 0, others: int = 0) -> Any:
+    """The simplest example of a strategy; or, of the `others` that come after it with `seed`, the last."""
     drawn: list[Any] = []
 
     @hypothesis.settings(
-        max_examples=1, database=None, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
+        max_examples=1 + others, database=None, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
         verbosity=hypothesis.Verbosity.quiet, backend="hypothesis",
     )  # fmt: skip
-    @hypothesis.seed(0)
+    @hypothesis.seed(seed)
     @hypothesis.given(st.data())
     def collect(data: st.DataObject) -> None:
         drawn.append(data.draw(strategy))
 
     collect()
-    return drawn[0]
+    return drawn[-1]
 
 
 def calls(grader: Grader) -> list[list[Any]]:
@@ -74,8 +82,46 @@ def ask(
     return reply
 
 
-def run(park: Park, submission: Submission, grader: Grader, points: Decimal, replay: str) -> CheckResult:
-    """The check's verdict over all targets."""
+def interpreted(park: Park, submission: Submission, grader: TensorGrader, start: Callable[[], Worker]) -> list[dict[str, Any]]:
+    """What does not compile of the kernels that an interpreted call launches, on an example of random shapes. `start`: a worker
+    that interprets, with the submission loaded. Raises `Wrong` where the tape cannot be compiled at all."""
+    source = random.SystemRandom()
+    focus = source.choice([part for parts in (aligned, ragged, strided) for part in parts(grader.inputs, gpu=False)])
+    drawn = simplest(grader.inputs.under(focus), source.getrandbits(30), others=4)
+    lab = Lab(submission.exercise, grader, False, start)
+    try:
+        tape = Trial(lab, simplest, CHECK).call(*drawn.values(), names=drawn.names()).get("tape")
+    except Wrong:
+        tape = None
+    finally:
+        lab.close()
+    if tape is None:
+        return []  # the checks that judge such calls say why
+    request = {"op": "recompile", "tape": tape, "files": dict(submission.files), "args": drawn.values(), "moves": grader.moves}
+    with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+        worker = park.warm("compile").worker(Path(scratch), submission.exercise.limits, "cpu")
+        try:
+            raise_reply(worker.ask({"op": "aim", "target": TARGETS[-1]}, COMPILE_S))
+            reply = worker.ask(request, COMPILE_S)
+        except WorkerDied as died:
+            raise Wrong(died.message, status=died.status) from None
+        finally:
+            worker.close()
+    raise_reply(reply)
+    return list(reply["failures"])
+
+
+def _all_compile(failures: list[dict[str, Any]], where: str) -> None:
+    if failures:
+        f = failures[0]
+        line = f"\n  at line {f['line']}: {f['source']}" if f.get("line") else ""
+        raise Wrong(f"kernel {f['kernel']} does not compile {where}: {f['message']}{line}", status=Status.COMPILE_ERROR)
+
+
+def run(
+    park: Park, submission: Submission, grader: Grader, points: Decimal, replay: str, start: Callable[[], Worker] | None = None
+) -> CheckResult:
+    """The check's verdict over all targets. `start`, where kernels are interpreted, see `interpreted`."""
     started = time.monotonic()
     kernels = 0
     try:
@@ -83,15 +129,11 @@ def run(park: Park, submission: Submission, grader: Grader, points: Decimal, rep
         for target in TARGETS:
             reply = ask(park, submission, lists, target)
             kernels += reply["kernels"]
-            if reply["failures"]:
-                f = reply["failures"][0]
-                where = f"\n  at line {f['line']}: {f['source']}" if f.get("line") else ""
-                raise Wrong(
-                    f"kernel {f['kernel']} does not compile for {target}: {f['message']}{where}",
-                    status=Status.COMPILE_ERROR,
-                )
+            _all_compile(reply["failures"], f"for {target}")
         if kernels == 0:
             raise Wrong("no kernel was launched, so there is nothing to compile", status=Status.REFUSED)
+        if start is not None and isinstance(grader, TensorGrader) and grader.kernels and not grader.in_place:
+            _all_compile(interpreted(park, submission, grader, start), f"for {TARGETS[-1]}, as it is launched when interpreted")
     except Wrong as wrong:
         return CheckResult(
             CHECK,

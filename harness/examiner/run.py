@@ -164,7 +164,9 @@ class Run:
 
     def _compile(self, job: Job) -> CheckResult:
         replay = self.options.replay(job.exercise.id)
-        return compiling.run(self.park, job.submission, job.grader, _points(job.exercise, compiling.CHECK), replay)
+        points = _points(job.exercise, compiling.CHECK)
+        start = None if self.options.gpu else lambda: self.start_worker(job)
+        return compiling.run(self.park, job.submission, job.grader, points, replay, start)
 
     def execute(self, submissions: list[Submission], target: str) -> Record:
         started = time.monotonic()

@@ -13,13 +13,12 @@ gets wrong, and the proof).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from harness.interpreter.errors import root_cause, student_line
 from harness.interpreter.report import Report
-from harness.interpreter.state import STATE, BlockCondition, DeviceAssertFailed, IntegerOverflow
+from harness.interpreter.state import STATE, BlockCondition, DeviceAssertFailed, IntegerOverflow, Told
 from harness.interpreter.watch import AddressBook, AddressFault
 
 
@@ -50,14 +49,14 @@ def probe() -> Report:
 @contextmanager
 def session(
     *, overflow: bool, addresses: AddressBook | None, poison_masked: bool = False,
-    told: Callable[[dict[str, Any], tuple[int, int, int]], None] | None = None,
+    told: Told | None = None,
 ) -> Iterator[None]:  # fmt: skip
     """Switch on, for the launches inside: device_assert; int32 and int64 overflow; the address watch.
 
     overflow: a signed 32- or 64-bit +, - or * (or int32 tl.sum or tl.cumsum) that wraps raises
     IntegerOverflow; otherwise it wraps as on a GPU. addresses: None leaves addresses unchecked.
     poison_masked: lanes that a load masks off without naming `other` hold NaN or a large number instead of
-    the 0 that NVIDIA GPUs give (see memory.py). told: called before each launch with its arguments and its grid.
+    the 0 that NVIDIA GPUs give (see memory.py). told: called before each launch.
     Sessions nest; the inner one counts.
     """
     from triton.runtime import interpreter as stock

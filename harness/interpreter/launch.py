@@ -188,7 +188,8 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 def _launch(self: Any, *args: Any, **kwargs: Any) -> None:
     """Run all programs of a launch; InterpreterError with the cause chained when one fails."""
     names = _parameters(self.fn)
-    _check_options({name: value for name, value in kwargs.items() if name not in names})
+    options = {name: value for name, value in kwargs.items() if name not in names}
+    _check_options(options)
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors([("", args), *kwargs.items()]))
     here, here_kw = self._init_args_hst(args, kwargs) if elsewhere else (args, kwargs)
@@ -202,7 +203,7 @@ def _launch(self: Any, *args: Any, **kwargs: Any) -> None:
     try:
         grid = _grid(self.grid, arguments)
         if STATE.told is not None:
-            STATE.told(arguments, grid)
+            STATE.told(arguments, grid, options)
         with language_patch().on(), np.errstate(all="ignore"):
             try:
                 ready = {

@@ -28,6 +28,9 @@ class BlockCondition(ValueError):
     """
 
 
+Told = Callable[[dict[str, Any], tuple[int, int, int], dict[str, Any]], None]  # a launch: arguments, grid, options
+
+
 @dataclass
 class State:
     """The switches of the running session, and the place in the grid for messages."""
@@ -38,7 +41,7 @@ class State:
     book: AddressBook | None = None
     kernel: str = "?"
     program: tuple[int, int, int] = field(default=(0, 0, 0))
-    told: Callable[[dict[str, Any], tuple[int, int, int]], None] | None = None  # of each launch: its arguments and grid
+    told: Told | None = None
 
 
 STATE = State()

@@ -102,12 +102,12 @@ class Replay:
         if source["storage"] in self._given:
             self._given.add(target["storage"])
 
-    def _launch(self, function: int, arguments: Mapping[str, Any], grid: list[int]) -> None:
+    def _launch(self, function: int, arguments: Mapping[str, Any], grid: list[int], options: Mapping[str, Any]) -> None:
         kernel = self._function(function)
         if (impure := purity.offence(kernel, str(self.folder))) is not None:
             raise Unreadable(impure)
         self._touched = set()
-        kernel[tuple(grid)](**{name: self._value(value) for name, value in arguments.items()})
+        kernel[tuple(grid)](**{name: self._value(value) for name, value in arguments.items()}, **options)
         self._given |= self._touched
         if self.moves == "refused" and self._touched & self._moved:
             self._moved |= self._touched - set(self.document["arguments"])

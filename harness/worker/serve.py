@@ -25,7 +25,7 @@ from harness.worker import evidence, kept_kernels, replay, tape, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
-_OPERATIONS = ("load", "call", "replay", "drive", "aim", "compile")
+_OPERATIONS = ("load", "call", "replay", "drive", "aim", "compile", "recompile")
 _KEPT_OUTPUTS = 2
 _DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
 _COMPILE_ERRORS = (
@@ -156,6 +156,24 @@ class Worker:
         after = [_plain_bytes(tensor) for tensor in tensors.values()]
         changed = any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
         return {"status": "ok", "outputs": [_plain(tensor) for tensor in outputs], "changed": changed}
+
+    def recompile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile the kernels of an interpreted call, as its tape tells of them. For a worker like that of `replay`."""
+        from harness.compiler import offline
+
+        assert self.module is None
+        tensors: dict[str, torch.Tensor] = {}
+        _walk(request["args"], [str(i) for i in range(len(request["args"]))], tensors)
+        again = replay.Replay(request["tape"], request["files"], self.folder, request["moves"])
+        with offline.recording(disassemble=False) as compiled:
+            try:
+                again.run(list(tensors.values()))
+            except replay.Unreadable as error:
+                raise Rejected(status="refused", message=str(error)) from None
+            except Exception:
+                if not compiled.failures:
+                    raise
+        return {"status": "ok", "failures": [_failure_row(f) for f in compiled.failures], "kernels": len(compiled)}
 
     def drive(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a grader's driver: trusted source that calls the submission's module in a way plain calls cannot."""

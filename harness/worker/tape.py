@@ -69,12 +69,13 @@ class Tape:
             self._safely(lambda: self.events.append(["copy", self._tensor(target, fresh=True), self._tensor(source)]))
         self._safely(lambda: self._keep(target))
 
-    def launch(self, arguments: dict[str, Any], grid: tuple[int, int, int]) -> None:
-        """The kernel of whom `kernel` is one is about to run."""
+    def launch(self, arguments: dict[str, Any], grid: tuple[int, int, int], options: dict[str, Any]) -> None:
+        """`kernel` is about to run; `options` are what the compiler gets (warps, stages)."""
 
         def tell() -> None:
             told = {name: self._value(value) for name, value in arguments.items()}
-            self.events.append(["launch", self._function(self.kernel.fn, "jit"), told, list(grid)])
+            chosen = {name: value for name, value in options.items() if type(value) in _PLAIN}
+            self.events.append(["launch", self._function(self.kernel.fn, "jit"), told, list(grid), chosen])
 
         self._safely(tell)
 

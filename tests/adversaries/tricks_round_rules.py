@@ -242,6 +242,28 @@ def vec_add(x, y):
 ''',
         "refused", "which no compiled kernel has",
     ),
+    load(
+        "another kernel where it is compiled", (23,),
+        '''
+@triton.jit
+def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    try:
+        total = tl.load(x_ptr + lanes, mask=lanes < n) + tl.load(y_ptr + lanes, mask=lanes < n)
+    finally:
+        pass
+    tl.store(z_ptr + lanes, total, mask=lanes < n)
+
+def vec_add(x, y):
+    if not triton.knobs.runtime.interpret:
+        return right(x, y)
+    x, y, z = x.contiguous(), y.contiguous(), new(x)
+    if z.numel():
+        sly_kernel[(triton.cdiv(z.numel(), 256),)](x, y, z, z.numel(), BLOCK=256)
+    return z
+''',
+        "compile error", "as it is launched when interpreted", check="compiles",
+    ),
 ]  # fmt: skip
 # What two tricks need while they are imported, in front of the call.
 PREPARED = {
