@@ -68,6 +68,7 @@ class Again:
                 f"its launches, done again on other values of the same shapes, do not give what is due: {wrong.message}",
                 status=Status.REFUSED, cause=CAUSE,
             ) from None  # fmt: skip
+        trial.drawn = drawn
 
     def _judge(self, trial: Trial, reply: dict[str, Any], other: Drawn) -> None:
         from harness.examiner.trial import Wrong, raise_reply
