@@ -483,7 +483,8 @@ def ragged(domain: Arguments, *, gpu: bool) -> list[Focus]:
 
 
 def empty(domain: Arguments, *, gpu: bool) -> list[Focus]:
-    """Each dimension that may be 0 at 0, and all of them."""
+    """Each dimension that may be 0 at 0, and all of them; the strides of what is empty may be anything."""
+    layouts = (CONTIGUOUS, "transposed", "padded pitch", "step-2 slice")
     parts, names = (
         [],
         [d for d in domain.dims() if domain.at_least.get(d, 0) == 0 and 0 in (0, *domain.choices.get(d, (0,)))],
@@ -491,11 +492,11 @@ def empty(domain: Arguments, *, gpu: bool) -> list[Focus]:
     for name in names:
         if name.startswith("*"):
             parts += [
-                Focus("an empty vector", (0,), ranks=(1,)),
-                Focus("a shape with a 0 in it", (0, 1, 3, 16), force={f"{name}1": (0,)}, ranks=(2, 3)),
+                Focus("an empty vector", (0,), ranks=(1,), layouts=layouts),
+                Focus("a shape with a 0 in it", (0, 1, 3, 16), force={f"{name}1": (0,)}, ranks=(2, 3), layouts=layouts),
             ]
         else:
-            parts.append(Focus(f"{name} = 0", (1, 2, 3, 16, 33), force={name: (0,)}))
+            parts.append(Focus(f"{name} = 0", (1, 2, 3, 16, 33), force={name: (0,)}, layouts=layouts))
     if len(names) > 1:
         parts.append(Focus("all sizes 0", (0,), force=dict.fromkeys(names, (0,))))
     return parts
