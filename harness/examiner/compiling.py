@@ -19,7 +19,7 @@ import hypothesis
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase
 
-from harness.examiner.trial import Lab, Trial, Wrong, raise_reply
+from harness.examiner.trial import NO_ANSWER, Lab, Trial, Wrong, raise_reply
 from harness.examiner.warm import Park, Worker, WorkerDied
 from harness.grading.domain import aligned, ragged, strided
 from harness.grading.grader import Grader, TensorGrader
@@ -79,10 +79,12 @@ def ask(
             worker.close()
         warm.keep(Path(scratch), "cpu", origin)
     raise_reply(reply)
+    if not isinstance(reply.get("kernels"), int) or not isinstance(reply.get("failures"), list):
+        raise Wrong(NO_ANSWER, status=Status.REFUSED)
     return reply
 
 
-def interpreted(park: Park, submission: Submission, grader: TensorGrader, start: Callable[[], Worker]) -> list[dict[str, Any]]:
+def interpreted(park: Park, submission: Submission, grader: TensorGrader, start: Callable[[], Worker]) -> Any:
     """What does not compile of the kernels that an interpreted call launches, on an example of random shapes. `start`: a worker
     that interprets, with the submission loaded. Raises `Wrong` where the tape cannot be compiled at all."""
     source = random.SystemRandom()
@@ -108,14 +110,18 @@ def interpreted(park: Park, submission: Submission, grader: TensorGrader, start:
         finally:
             worker.close()
     raise_reply(reply)
-    return list(reply["failures"])
+    return reply.get("failures")
 
 
-def _all_compile(failures: list[dict[str, Any]], where: str) -> None:
-    if failures:
-        f = failures[0]
-        line = f"\n  at line {f['line']}: {f['source']}" if f.get("line") else ""
-        raise Wrong(f"kernel {f['kernel']} does not compile {where}: {f['message']}{line}", status=Status.COMPILE_ERROR)
+def _all_compile(failures: Any, where: str) -> None:
+    if not failures:
+        return
+    try:
+        first = {name: str(failures[0][name]) for name in ("kernel", "message", "line", "source")}
+    except (KeyError, TypeError, IndexError):
+        raise Wrong(NO_ANSWER, status=Status.REFUSED) from None
+    line = f"\n  at line {first['line']}: {first['source']}" if failures[0]["line"] else ""
+    raise Wrong(f"kernel {first['kernel']} does not compile {where}: {first['message']}{line}", status=Status.COMPILE_ERROR)
 
 
 def run(

@@ -23,6 +23,7 @@ from harness.grading.patterns import specialised
 from harness.status import Status
 
 CONFIGURATIONS = 24  # of one autotuner that are run on one and the same example; every example has the turn of one of them
+NO_ANSWER = "the worker sent something that is not an answer"
 REPEATS = 40  # calls in one worker on changed values: more than any small counter
 
 
@@ -398,7 +399,7 @@ def _formed(reply: dict[str, Any]) -> list[tuple[str, int, str]]:
 
 
 def _no_answer() -> Wrong:
-    return Wrong("the worker sent something that is not an answer", status=Status.REFUSED)
+    return Wrong(NO_ANSWER, status=Status.REFUSED)
 
 
 def _readable(grader: Grader) -> list[str]:
@@ -476,4 +477,4 @@ def describe(drawn: Drawn | None) -> dict[str, Any]:
     return {} if drawn is None else {n: words(v) for n, v in drawn.args.items()}
 
 
-__all__ = ["Focus", "Lab", "Trial", "Wrong", "describe", "raise_reply"]
+__all__ = ["NO_ANSWER", "Focus", "Lab", "Trial", "Wrong", "describe", "raise_reply"]
