@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from harness.errors import CourseError, UsageError
 
 LANGUAGES = ("en", "zh")
+MAX_STUB = 64 << 10  # bytes
 SPEED = "speed"  # the name under `points` of the points for performance
 
 
@@ -127,11 +128,14 @@ class Course:
 def digest(source: bytes) -> str:
     """What identifies a stub: its syntax tree, so that comments, blank lines and line ends change nothing.
 
-    The same under every version of Python, which `ast.dump` is not: 3.12 gave functions a list of type parameters.
+    The same under every version of Python, which `ast.dump` is not: 3.12 gave functions a list of type parameters. What is no
+    stub, being no Python, nested too deeply or far too long to be parsed without need, is told by its bytes.
     """
     try:
+        if len(source) > MAX_STUB:
+            raise ValueError
         text = _shape(ast.parse(source))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return hashlib.sha256(source).hexdigest()[:16]
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
