@@ -82,7 +82,8 @@ class Cell:
             first = min([statement.lineno, *(mark.lineno for mark in decorators)]) - 1
             last = (statement.end_lineno or statement.lineno) - 1
             if spans and first <= spans[-1][1]:  # after a semicolon
-                spans[-1] = (spans[-1][0], last, [*spans[-1][2], statement])
+                spans[-1][2].append(statement)
+                spans[-1] = (spans[-1][0], last, spans[-1][2])
             else:
                 spans.append((first, last, [statement]))
         for first, last, statements in spans:
@@ -90,13 +91,22 @@ class Cell:
             symbols = table.get_symbols()
             yield _Unit(
                 first, last,
-                frozenset(s.get_name() for s in symbols if s.is_assigned() or s.is_imported()),
+                frozenset(_bound(table)),
                 frozenset(_used(table)),
                 frozenset(s.get_name() for s in symbols if s.is_assigned() and not s.is_imported() and not s.is_namespace()),
                 frozenset(name for s in statements for name in _changed(s, calls=False)),
                 frozenset(name for s in statements for name in _changed(s, calls=True)),
                 any(isinstance(s, ast.ImportFrom) and s.names[0].name == "*" for s in statements),
             )  # fmt: skip
+
+
+def _bound(table: symtable.SymbolTable) -> Iterator[str]:
+    """The names of the module that a piece of code gives something to: by `global` and by `:=` below the top, too."""
+    for symbol in table.get_symbols():
+        if (symbol.is_imported() or symbol.is_assigned()) and (table.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _bound(child)
 
 
 def _used(table: symtable.SymbolTable) -> Iterator[str]:

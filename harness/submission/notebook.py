@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.submission.cells import Cell
 from harness.submission.model import Unreadable
+from harness.submission.tree import printable
 
 MAX_NOTEBOOK = 8 << 20  # bytes; most of them are outputs
 MAX_CODE = 256 << 10  # of its code cells
@@ -60,11 +61,17 @@ def _modern(name: str, old: dict[str, Any]) -> Any:
 
     import nbformat
 
+    sheets = old.get("worksheets")
+    for sheet in sheets if isinstance(sheets, list) else []:
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        for cell in cells if isinstance(cells, list) else []:
+            if isinstance(cell, dict):
+                cell["outputs"] = []  # nobody needs them, and nbformat misses them
     logging.getLogger("traitlets").setLevel(logging.CRITICAL)  # what is invalid in it shall not be told on stderr
     try:
-        return nbformat.convert(nbformat.from_dict(old), 4)
+        return nbformat.convert(nbformat.from_dict({"metadata": {}, **old}), 4)
     except Exception as error:  # the converters trust what they are given
-        why = f"{type(error).__name__}: {error}"[:200]
+        why = printable(f"{type(error).__name__}: {error}"[:200])
         raise Unreadable(f"{name} is JSON, but no notebook that can be read ({why}): {_AGAIN}") from None
 
 
@@ -80,6 +87,8 @@ def _text(source: Any) -> str:
 def to_python(text: str) -> str:
     """A cell's text as plain Python, line for line: a line that is IPython's becomes `pass` with a comment, a cell that is of
     another language nothing but comments."""
+    if indent := re.match(r"\n*([ \t]+)\S", text):  # IPython takes the first line's off all that have it
+        text = re.sub(rf"^{indent[1]}", "", text, flags=re.MULTILINE)
     magic = _CELL_MAGIC.match(text)
     lines = text.split("\n")
     if magic:
