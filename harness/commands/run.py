@@ -74,7 +74,7 @@ def command(
     submissions = submission.find(course, exercises, source)
     _known_checks(exercises, only)
     if not unsandboxed:
-        submission.require_sandbox(submissions)
+        submission.require_sandbox(submissions, "add --unsandboxed")
 
     from harness.examiner.kernel_store import KernelStore
     from harness.examiner.warm import Park

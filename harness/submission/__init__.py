@@ -58,9 +58,10 @@ def find(course: Course, exercises: tuple[Exercise, ...], source: Path | None) -
     return found
 
 
-def require_sandbox(submissions: Sequence[Submission]) -> None:
+def require_sandbox(submissions: Sequence[Submission], otherwise: str = "hand in its .py files") -> None:
     """Raises `MachineError` where work out of an archive or a notebook would run with no sandbox: as a rule it is somebody
-    else's, and nobody has said that it may. Without one, people grade the files that they wrote themselves."""
+    else's, and nobody has said that it may. Without one, people grade the files that they wrote themselves. `otherwise`: what to
+    do where that is wrong."""
     from harness import sandbox
 
     packed = [work for work in submissions if work.packed and work.files]
@@ -68,7 +69,7 @@ def require_sandbox(submissions: Sequence[Submission]) -> None:
         missing = "; ".join(probe.remedies()) or "`grade doctor` says what is missing"
         raise MachineError(
             f"this machine cannot shut in a submission, and {packed[0].path} may be somebody else's work: nothing was run",
-            f"{missing}; or add --unsandboxed if you trust it as you do your own",
+            f"{missing}; or, if you trust it as you do your own, {otherwise}",
         )
 
 
@@ -230,7 +231,8 @@ class _Search:
         import difflib
 
         entries = [entry for folder in where for entry in self.work.listing(folder).values()]
-        names = [entry.name for entry in entries if entry.name.lower().endswith(".py") and not entry.folder]
+        taken = {f"{e.name}.py" for e in self.exercises}
+        names = [e.name for e in entries if e.name.lower().endswith(".py") and not e.folder and e.name not in taken]
         close = difflib.get_close_matches(name, names[:1000], 1, 0.6)
         near = f"; did you mean to call {tree.printable(close[0])} that?" if close else ""
         note = f"; {self.work.note}" if self.work.note else ""

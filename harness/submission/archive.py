@@ -73,7 +73,7 @@ def _name(info: zipfile.ZipInfo) -> str:
 
 def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
     mode, name = info.external_attr >> 16, _name(info)
-    if info.is_dir() or name.endswith("\\") or stat.S_ISDIR(mode):
+    if name.endswith(("/", "\\")) or stat.S_ISDIR(mode):
         return Entry(name, folder=True)
     if stat.S_ISLNK(mode):
         return Entry(name, problem=_LINK)

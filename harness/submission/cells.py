@@ -11,8 +11,11 @@ import ast
 import bisect
 import re
 import symtable
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from harness.course import parse
 
 _TOO_DEEP = "it is nested too deeply to be read"
 
@@ -25,7 +28,7 @@ class Lines:
     cells: tuple[int, ...]
 
     def place(self, line: int) -> str:
-        at = bisect.bisect_left(self.starts, line) - 1
+        at = bisect.bisect_right(self.starts, line) - 1
         return f"cell {self.cells[at]}, line {line - self.starts[at]}" if at >= 0 else f"line {line}"
 
 
@@ -57,7 +60,7 @@ class Cell:
     def of(cls, number: int, text: str) -> Cell:
         cell = cls(number, text.split("\n"))
         try:
-            cell.units = list(cell._units(ast.parse(text)))
+            cell.units = list(cell._units(parse(text)))
         except (SyntaxError, ValueError) as error:
             cell.error = str(error)
         except (RecursionError, MemoryError):
@@ -87,7 +90,8 @@ class Cell:
             else:
                 spans.append((first, last, [statement]))
         for first, last, statements in spans:
-            table = symtable.symtable("\n".join(self.lines[first : last + 1]) + "\n", "cell", "exec")
+            with warnings.catch_warnings(action="ignore"):
+                table = symtable.symtable("\n".join(self.lines[first : last + 1]) + "\n", "cell", "exec")
             symbols = table.get_symbols()
             yield _Unit(
                 first, last,

@@ -6,11 +6,11 @@ would refuse of them, metadata that are missing for the most part, is of no inte
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from typing import Any
 
+from harness.course import parse
 from harness.submission.cells import Cell
 from harness.submission.model import Unreadable
 from harness.submission.tree import printable
@@ -59,8 +59,6 @@ def _modern(name: str, old: dict[str, Any]) -> Any:
     """A notebook of format 1, 2 or 3 as one of format 4."""
     import logging
 
-    import nbformat
-
     sheets = old.get("worksheets")
     for sheet in sheets if isinstance(sheets, list) else []:
         cells = sheet.get("cells") if isinstance(sheet, dict) else None
@@ -69,6 +67,8 @@ def _modern(name: str, old: dict[str, Any]) -> Any:
                 cell["outputs"] = []  # nobody needs them, and nbformat misses them
     logging.getLogger("traitlets").setLevel(logging.CRITICAL)  # what is invalid in it shall not be told on stderr
     try:
+        import nbformat
+
         return nbformat.convert(nbformat.from_dict({"metadata": {}, **old}), 4)
     except Exception as error:  # the converters trust what they are given
         why = printable(f"{type(error).__name__}: {error}"[:200])
@@ -98,7 +98,7 @@ def to_python(text: str) -> str:
         lines[at] = f"# {lines[at]}"
         text = "\n".join(lines)
     try:
-        ast.parse(text)
+        parse(text)
         return text  # a line such as `    %b` goes on with what stands above it
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "\n".join(_without_magics(lines))
