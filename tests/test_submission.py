@@ -260,11 +260,32 @@ def test_a_helper_that_is_imported_and_cannot_be_read_is_said(tmp_path):
     assert not found["outer_add"].refused
 
 
+def test_names_that_no_import_can_name_stay_behind(grade, tmp_path):
+    (tmp_path / "vec_add.py").write_bytes(SOURCE)
+    for name in (os.fsdecode(b"\xff.py"), "a b.py", "1.py", "\n.py", "-.py", "größe.py"):
+        (tmp_path / name).write_text("x = 1\n", encoding="utf-8")
+    (work,) = find("ch02.vec_add", tmp_path)
+    assert set(work.files) == {"vec_add.py", "größe.py"}
+    assert grade("ch02.vec_add", "--from", str(tmp_path), *QUICK).code == 0
+
+
+def test_helpers_have_a_limit_together(tmp_path):
+    (tmp_path / "vec_add.py").write_bytes(SOURCE + b"\nimport b7\n")
+    for n in range(8):
+        (tmp_path / f"b{n}.py").write_bytes(bytes(900_000))
+    (work,) = find("ch02.vec_add", tmp_path)
+    assert set(work.files) == {"vec_add.py", "b7.py", "b0.py", "b1.py", "b2.py"}
+    (tmp_path / "vec_add.py").write_bytes(SOURCE + b"".join(b"\nimport b%d" % n for n in range(8)))
+    (work,) = find("ch02.vec_add", tmp_path)
+    assert "have more than 4,194,304 bytes" in work.refused
+
+
 def test_one_folder_in_a_folder(tmp_path):
     inner = tmp_path / "work-main" / "work" / CHAPTER
     inner.mkdir(parents=True)
     (inner / "vec_add.py").write_bytes(SOURCE)
     (tmp_path / ".DS_Store").touch()
+    (tmp_path / ".git").mkdir()
     (found,) = find("ch02.vec_add", tmp_path)
     assert found.path == f"{tmp_path}/work-main/work/{CHAPTER}/vec_add.py"
 

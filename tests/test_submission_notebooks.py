@@ -162,6 +162,8 @@ def test_a_script_goes_before_a_notebook_unless_it_is_the_untouched_stub(tmp_pat
     assert paths["vec_add"] == (f"{tmp_path}/vec_add.py", False)
     assert paths["outer_add"] == (f"{tmp_path}/ch02.ipynb", False)
     assert paths["gelu_tanh"] == (f"{tmp_path}/ch02.ipynb", True)
+    (tmp_path / "ch02.ipynb").write_text("no notebook")
+    assert next(w for w in find("ch02", tmp_path) if w.exercise.name == "outer_add").untouched
 
 
 def test_two_notebooks_of_a_chapter(tmp_path):

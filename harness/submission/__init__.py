@@ -7,6 +7,7 @@ data. Nothing of it is unpacked, run or imported here; the worker gets the bytes
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -21,8 +22,10 @@ from harness.submission.model import MAX_FILE, Submission, Unreadable
 __all__ = ["Submission", "find", "require_sandbox", "shown"]
 
 MAX_BESIDE = 64  # helper files beside an exercise's
+MAX_BESIDE_BYTES = 4 << 20  # of them together
 TAKES = "`--from` takes a folder, a .py file, a notebook (.ipynb), a .zip or a .tar.gz"
 _IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
+_MODULE = re.compile(r"[^\W\d]\w*\.py")  # what an import can name
 _WIDE = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 
 
@@ -162,7 +165,7 @@ class _Search:
     def __init__(self, work: tree.Tree, exercises: tuple[Exercise, ...], *, packed: bool) -> None:
         self.work, self.exercises, self.packed = work, exercises, packed
         self.top = work.top(frozenset(e.chapter for e in exercises) | frozenset(e.chapter.split("_")[0] for e in exercises))
-        self._books: dict[str, _Book] = {}
+        self._books: dict[str, _Book | Unreadable] = {}
 
     def submissions(self) -> Iterator[Submission]:
         for exercise in self.exercises:
@@ -171,8 +174,12 @@ class _Search:
             path = self.work.shown(where[0], main)
             try:
                 found = self._script(exercise, where)
-                if found is None or found.untouched:  # the stubs lie there, and the work is in a notebook
-                    found = self._notebook(exercise, where) or found
+                if found is None:
+                    found = self._notebook(exercise, where)
+                elif found.untouched:  # the stubs lie there, and the work may be in a notebook
+                    with contextlib.suppress(Unreadable):
+                        book = self._notebook(exercise, where)
+                        found = book if book is not None and book.files else found
                 yield found or Submission(exercise, path, main, {}, missing=self._absent(main, where), packed=self.packed)
             except Unreadable as error:
                 yield Submission(exercise, path, main, {}, refused=str(error), packed=self.packed)
@@ -205,26 +212,45 @@ class _Search:
             for name in chosen:
                 path = self.work.shown(folder, name)
                 try:
-                    data = self.work.read(folder, books[name], notebook.MAX_NOTEBOOK)
-                    book = self._books.get(path) or self._books.setdefault(path, _Book(name, path, data))
+                    book = self._book(folder, books[name])
                     alone = book.submission(exercise, {})
                     return book.submission(exercise, self._beside(folder, alone.files.get(alone.main, b"")))
                 except Unreadable as error:
                     return Submission(exercise, path, f"{exercise.name}.py", {}, refused=str(error), packed=True)
         return None
 
+    def _book(self, folder: str, entry: tree.Entry) -> _Book:
+        """A notebook, read once. Raises `Unreadable`, as often as it is asked for."""
+        path = self.work.shown(folder, entry.name)
+        if path not in self._books:
+            try:
+                self._books[path] = _Book(entry.name, path, self.work.read(folder, entry, notebook.MAX_NOTEBOOK))
+            except Unreadable as error:
+                self._books[path] = error
+        book = self._books[path]
+        if isinstance(book, Unreadable):
+            raise book
+        return book
+
     def _beside(self, folder: str, main: bytes) -> dict[str, bytes]:
         """The other Python files of a folder, those first that `main` imports. Raises `Unreadable` for one that it imports and
         that cannot be read; of others, what cannot be read is left out."""
         imported = {name.decode("ascii", "ignore") for name in _IMPORTED.findall(main)}
-        names = [n for n in self.work.listing(folder) if n.endswith(".py")]
+        names = [n for n in self.work.listing(folder) if _MODULE.fullmatch(n) and len(n.encode()) < 256]
         files: dict[str, bytes] = {}
+        left = MAX_BESIDE_BYTES
         for name in sorted(names, key=lambda n: (n.removesuffix(".py") not in imported, n))[:MAX_BESIDE]:
             try:
-                files[name] = self.work.read(folder, self.work.listing(folder)[name], MAX_FILE)
+                data = self.work.read(folder, self.work.listing(folder)[name], MAX_FILE)
+                left -= len(data)
+                if left < 0:
+                    raise Unreadable(f"{name} and what else is imported have more than {MAX_BESIDE_BYTES:,} bytes")
+                files[name] = data
             except Unreadable:
                 if name.removesuffix(".py") in imported:
                     raise
+                if left < 0:
+                    break
         return files
 
     def _absent(self, name: str, where: list[str]) -> str:

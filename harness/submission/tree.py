@@ -45,7 +45,7 @@ class Tree:
         """The folder that the work lies in: below folders that hold one folder only, which is no chapter's."""
         folder = ""
         for _ in range(_DEEPEST):
-            inside = list(self.listing(folder).values())
+            inside = [entry for entry in self.listing(folder).values() if not entry.name.startswith(".")]
             if len(inside) != 1 or not inside[0].folder or inside[0].problem or inside[0].name in chapters:
                 return folder
             folder = joined(folder, inside[0].name)
