@@ -12,6 +12,7 @@ import bisect
 import re
 import symtable
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -92,11 +93,11 @@ class Cell:
         for first, last, statements in spans:
             with warnings.catch_warnings(action="ignore"):
                 table = symtable.symtable("\n".join(self.lines[first : last + 1]) + "\n", "cell", "exec")
-            symbols = table.get_symbols()
+            symbols, inner = table.get_symbols(), _inner(statements)
             yield _Unit(
                 first, last,
-                frozenset(_bound(table)),
-                frozenset(_used(table)),
+                frozenset(_bound(table)) - inner,
+                frozenset(_used(table)) - inner,
                 frozenset(s.get_name() for s in symbols if s.is_assigned() and not s.is_imported() and not s.is_namespace()),
                 frozenset(name for s in statements for name in _changed(s, calls=False)),
                 frozenset(name for s in statements for name in _changed(s, calls=True)),
@@ -104,10 +105,24 @@ class Cell:
             )  # fmt: skip
 
 
+def _inner(statements: list[ast.stmt]) -> frozenset[str]:
+    """The variables of comprehensions, which nothing else assigns to: from Python 3.12 on, a symbol table has them outside."""
+    stored: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored[node.id] += 1
+            elif isinstance(node, ast.comprehension):
+                inside.update(name.id for name in ast.walk(node.target) if isinstance(name, ast.Name))
+    return frozenset(name for name, count in inside.items() if stored[name] <= count)
+
+
 def _bound(table: symtable.SymbolTable) -> Iterator[str]:
     """The names of the module that a piece of code gives something to: by `global` and by `:=` below the top, too."""
     for symbol in table.get_symbols():
-        if (symbol.is_imported() or symbol.is_assigned()) and (table.get_type() == "module" or symbol.is_global()):
+        given = symbol.is_imported() or symbol.is_assigned() or symbol.is_declared_global()
+        if given and (table.get_type() == "module" or symbol.is_global()):
             yield symbol.get_name()
     for child in table.get_children():
         yield from _bound(child)

@@ -20,9 +20,13 @@ READ_BY = ["harness", "zipfile", "tarfile", "json", "tomllib", "nbformat"]
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    with atheris.instrument_imports(include=READ_BY):
-        import targets
     name = sys.argv.pop(1)
+    with atheris.instrument_imports(include=READ_BY):
+        import nbformat  # noqa: F401  (else imported when it is first needed, and not watched)
+        import targets
+
+        if name == "wire":
+            import harness.wire  # noqa: F401
     if name not in targets.TARGETS:
         sys.exit(f"no format is called {name!r}; formats: {', '.join(targets.TARGETS)}")
     folders = [Path(word) for word in sys.argv[1:] if not word.startswith("-") and Path(word).is_dir()]

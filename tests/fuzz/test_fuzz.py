@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import string
@@ -14,6 +13,7 @@ import targets
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from harness.course import parse
 from harness.submission.cells import Cell, assemble
 from harness.submission.notebook import to_python
 
@@ -97,7 +97,7 @@ def test_cells_become_python_line_for_line(text):
     python = to_python(text)
     assert python.count("\n") == text.count("\n")
     try:
-        ast.parse(text)
+        parse(text)
     except (SyntaxError, ValueError):
         return
     if not text.lstrip().startswith("%%") and not text.startswith((" ", "\t", "\n", "\x0c")):
