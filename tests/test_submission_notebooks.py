@@ -318,7 +318,7 @@ def test_notebooks_of_old(tmp_path, version):
 @pytest.mark.parametrize(
     "source",
     [
-        "-" * 200_000 + "1", "a" + ".a" * 100_000, "(" * 1000, "x = 1\n" * 40_000, "a;" * 100_000, "def f(): pass\n" * 15_000,
+        "-" * 200_000 + "1", "a" + ".a" * 100_000, "(" * 1000, "x = 1\n" * 20_000, "a;" * 50_000, "def f(): pass\n" * 8_000,
         "if a:\n" + " pass\n" * 30_000,
     ],
     ids=["signs", "attributes", "brackets", "statements", "semicolons", "functions", "a block"],
