@@ -47,7 +47,7 @@ def grade(ctx: click.Context) -> None:
 
     \b
     grade ch02                        grade your work in exercises/
-    grade ch02 --from reference       grade other work: a file or a folder
+    grade ch02 --from reference       grade other work: a file, a folder, a zip, a notebook
     grade all --json result.json      write the result document
     grade run --help                  all options of grading
     """

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 from harness.errors import CourseError, UsageError
 
 LANGUAGES = ("en", "zh")
+MAX_STUB = 64 << 10  # bytes
 SPEED = "speed"  # the name under `points` of the points for performance
 
 
@@ -124,14 +126,26 @@ class Course:
         raise UsageError(f"nothing is called {target!r}", remedy)
 
 
+def parse(source: str | bytes) -> ast.Module:
+    """The syntax tree of somebody's code, without the warnings that Python has for whoever wrote it.
+
+    Raises SyntaxError or ValueError for what is no Python, RecursionError or MemoryError for what is nested too deeply.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(source)
+
+
 def digest(source: bytes) -> str:
     """What identifies a stub: its syntax tree, so that comments, blank lines and line ends change nothing.
 
-    The same under every version of Python, which `ast.dump` is not: 3.12 gave functions a list of type parameters.
+    The same under every version of Python, which `ast.dump` is not: 3.12 gave functions a list of type parameters. What is no
+    stub, being no Python, nested too deeply or far too long to be parsed without need, is told by its bytes.
     """
     try:
-        text = _shape(ast.parse(source))
-    except (SyntaxError, ValueError):
+        if len(source) > MAX_STUB:
+            raise ValueError
+        text = _shape(parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return hashlib.sha256(source).hexdigest()[:16]
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -278,6 +292,8 @@ def load(path: Path) -> Course:
         raise CourseError(
             str(path), int(at.group(1)) if at else len(text.splitlines()), "syntax", str(error), "see https://toml.io"
         ) from None
+    except RecursionError:
+        raise CourseError(str(path), 1, "the file", "is nested too deeply", "a course needs five levels") from None
     read = _Reader(path, text)
     read.known(raw, (), {"schema", "course", "title", "limits", "speed_floor", "modules", "chapters"})
     if read.get(raw, ("schema",), int, "the number 1") != 1:

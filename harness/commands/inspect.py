@@ -17,7 +17,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 
 @click.command("inspect")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work: a file or a folder.")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work, as `grade run --from` takes it.")
 @click.option(
     "--arch",
     "arches",
@@ -41,8 +41,10 @@ def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ..
     course = courses.find(Path.cwd())
     exercises = course.select(targets)
     submissions = submission.find(course, exercises, source)
+    submission.require_sandbox(submissions)
 
     from rich.console import Console
+    from rich.markup import escape
 
     from harness.examiner import compiling
     from harness.examiner.graders import grader_of
@@ -53,8 +55,9 @@ def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ..
     with Park() as park:
         for one in submissions:
             grader = grader_of(course, one.exercise)
-            if not grader.kernels or one.missing:
-                console.print(f"[bold]{one.exercise.id}[/bold]  {one.missing or 'has no kernel'}", highlight=False)
+            if not grader.kernels or not one.files:
+                why = one.missing or one.refused or "has no kernel"
+                console.print(f"[bold]{one.exercise.id}[/bold]  {escape(why)}", highlight=False)
                 continue
             lists = compiling.calls(grader)[-1:]
             rows: list[dict[str, str]] = []
@@ -62,16 +65,13 @@ def command(targets: tuple[str, ...], source: Path | None, arches: tuple[str, ..
                 try:
                     reply = compiling.ask(park, one, lists, target, asm=True)
                 except Wrong as wrong:
-                    console.print(
-                        f"[bold]{one.exercise.id}[/bold]  {target}: {wrong.status}: {wrong.message}", highlight=False
-                    )
+                    message = escape(one.located(wrong.message))
+                    console.print(f"[bold]{one.exercise.id}[/bold]  {target}: {wrong.status}: {message}", highlight=False)
                     failed = True
                     continue
                 for failure in reply["failures"]:
                     failed = True
-                    console.print(
-                        f"{failure['kernel']} does not compile for {target}: {failure['message']}", highlight=False
-                    )
+                    console.print(f"{failure['kernel']} does not compile for {target}: {failure['message']}", highlight=False)
                 rows += reply["rows"]
                 _write(reply["asm"], out / one.exercise.id)
             _table(console, one.exercise.id, rows)

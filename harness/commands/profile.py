@@ -16,7 +16,7 @@ from harness.errors import MachineError
 
 @click.command("profile")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work: a file or a folder.")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Other work, as `grade run --from` takes it.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cuda[:N]", help="Which GPU.")
 @click.option("--json", "json_to", metavar="PATH|-", help="Write the figures; with - nothing else goes to stdout.")
 @click.option(
@@ -25,9 +25,7 @@ from harness.errors import MachineError
     help="Read the hardware's counters with Nsight Compute, which runs the code without the sandbox.  [default: where ncu is "
     "installed and the work lies in this course]",
 )
-def command(
-    targets: tuple[str, ...], source: Path | None, device: str, json_to: str | None, counters: bool | None
-) -> int:
+def command(targets: tuple[str, ...], source: Path | None, device: str, json_to: str | None, counters: bool | None) -> int:
     """The kernels of each timed case, their share of the time, and their place on the roofline.
 
     \b
@@ -36,6 +34,7 @@ def command(
     course = courses.find(Path.cwd())
     exercises = course.select(targets)
     submissions = submission.find(course, exercises, source)
+    submission.require_sandbox(submissions)
 
     from harness.examiner.warm import Park
 
@@ -65,9 +64,11 @@ def command(
                 continue
             rows = []
             own = counters if counters is not None else _is_own(course.root, one) and reader.program() is not None
+            if one.packed:  # Nsight Compute would run it by itself, without the sandbox, and there is no .py file to run
+                own = False
             for number, case in enumerate(found):
                 launches: list[reader.Counters] = []
-                note = "" if own else "Nsight Compute was not asked (--counters)"
+                note = "" if own else "Nsight Compute was not asked (--counters; of .py files only)"
                 if own:
                     try:
                         launches = reader.collect(course.root, one.exercise.id, Path(one.path).resolve(), number, where)

@@ -21,11 +21,10 @@ from harness.errors import MachineError, UsageError
     "--from",
     "source",
     type=click.Path(path_type=Path),
-    help="Other work: a file or a folder (with or without chNN_slug folders).",
+    help="Other work: a folder or a .zip or .tar.gz (with or without chNN_slug folders), a .py file, or a notebook (.ipynb) of "
+    "an exercise or a chapter.",
 )
-@click.option(
-    "--json", "json_to", metavar="PATH|-", help="Write the result document; with - nothing else goes to stdout."
-)
+@click.option("--json", "json_to", metavar="PATH|-", help="Write the result document; with - nothing else goes to stdout.")
 @click.option(
     "--device",
     default="auto",
@@ -45,11 +44,12 @@ from harness.errors import MachineError, UsageError
     metavar="N",
     help="Examples of each check (default 24 interpreted, 40 on a GPU).",
 )
+@click.option("--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable.")
 @click.option(
-    "--check", "only", multiple=True, metavar="NAME", help="Run only this check and what it needs; repeatable."
-)
-@click.option(
-    "--unsandboxed", is_flag=True, help="Run the submission without the sandbox (your own work, on your own machine)."
+    "--unsandboxed",
+    is_flag=True,
+    help="Run the submission without the sandbox (your own work, on your own machine). Archives and notebooks run without one "
+    "only if this is given.",
 )
 @click.pass_obj
 def command(
@@ -73,6 +73,8 @@ def command(
     exercises = course.select(targets)
     submissions = submission.find(course, exercises, source)
     _known_checks(exercises, only)
+    if not unsandboxed:
+        submission.require_sandbox(submissions, "add --unsandboxed")
 
     from harness.examiner.kernel_store import KernelStore
     from harness.examiner.warm import Park
@@ -99,7 +101,8 @@ def command(
             flags += ["--examples", str(examples)]
         options = Options(
             device=where, seed=seed, timing=not no_timing, examples=examples, sandboxed=not unsandboxed,
-            only=lambda submission: frozenset(only) or None, replay=lambda exercise: shlex.join(["grade", exercise, *flags]),
+            only=lambda submission: frozenset(only) or None,
+            replay=lambda exercise: " ".join(map(_typed, ["grade", exercise, *flags])),
         )  # fmt: skip
         with Live(Console(stderr=True)) as live:
             record = Run(course, kept, options, live.update).execute(submissions, " ".join(targets))
@@ -110,6 +113,14 @@ def command(
     if source is None:
         progress_store.remember(course.root, record)
     return record.exit_code
+
+
+def _typed(word: str) -> str:
+    """A word of a command as it is typed in a shell; one that cannot be shown, by the numbers of its bytes."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in "\\'" else f"\\x{b:02x}" for b in os.fsencode(word))
+    return f"$'{plain}'"
 
 
 def _known_checks(exercises: tuple[courses.Exercise, ...], only: tuple[str, ...]) -> None:

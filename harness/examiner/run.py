@@ -473,7 +473,9 @@ class Run:
             job.done.get(n) or CheckResult(n, Status.NOT_RUN, _points(job.exercise, n), message=missing)
             for n in self._names(job)
         )
+        checks = tuple(replace(c, message=job.submission.located(c.message)) for c in checks)
         performance = job.performance or PerformanceResult(Performance.NOT_NEEDED)
+        performance = replace(performance, message=job.submission.located(performance.message))
         counted = [c for c in checks if c.message != missing]
         worst = next((c.status for c in counted if c.status not in (Status.PASSED, Status.NOT_RUN)), None)
         status = worst or (Status.PASSED if all(c.status is Status.PASSED for c in counted) else Status.NOT_RUN)
