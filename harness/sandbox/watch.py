@@ -307,7 +307,9 @@ def strike(pid: int) -> Ending:
             _signal(process, signal.SIGSTOP)
     for process in targets.values():
         _signal(process, signal.SIGKILL)
-    _kill_groups({p.group for p in targets.values()} - {os.getpgrp(), *(p.group for p in map(_process, mine) if p)})
+    # A warden is of the group of the warm parent that forked it, as are the wardens of all its other workers.
+    joined = {targets[pid].group} - {pid} if pid in targets else set()
+    _kill_groups({p.group for p in targets.values()} - joined - {os.getpgrp(), *(p.group for p in map(_process, mine) if p)})
     ending = Ending(pid, list(targets.values()), mine, closed)
     if not closed:
         ending.wait()

@@ -175,6 +175,36 @@ def test_what_hops_from_process_to_process_ends(worker: Worker) -> None:
     end(warden, reader)
 
 
+def test_the_end_of_one_worker_is_not_the_end_of_its_siblings() -> None:
+    """Wardens are of the group of the process that forks them, which is nobody's to strike."""
+    reader, writer = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        os.setsid()
+        for _ in range(2):
+            warden = os.fork()
+            if warden == 0:
+                if os.fork() == 0:
+                    os.setsid()
+                    os.write(writer, b"1")
+                time.sleep(60)
+                os._exit(0)
+        time.sleep(60)
+        os._exit(0)
+    assert os.read(reader, 1) + os.read(reader, 1) == b"11"
+    wardens = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    workers = [int(Path(f"/proc/{pid}/task/{pid}/children").read_text()) for pid in wardens]
+    try:
+        assert sandbox.kill_tree(wardens[0])
+        alive = [watch.running(pid) for pid in (parent, wardens[0], workers[0], wardens[1], workers[1])]
+        assert alive == [True, False, False, True, True]
+    finally:
+        assert sandbox.kill_tree(parent)
+        os.waitpid(parent, 0)
+        os.close(reader)
+        os.close(writer)
+
+
 def test_a_stopped_process_ends(worker: Worker) -> None:
     def work() -> None:
         pid = os.fork()
