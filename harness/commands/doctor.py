@@ -100,7 +100,7 @@ def interpreter() -> Iterator[Finding]:
         yield Finding(
             "interpreter", f"{len(facts['mended'])} faults of stock Triton {facts['triton']} mended, none left"
         )
-        with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
             worker = park.warm("interpret").worker(Path(scratch), courses.Limits(), "cpu")
             level = worker.level
             worker.close()

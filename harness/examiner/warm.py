@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
+import py_compile
 import secrets
 import select
 import shutil
@@ -19,16 +21,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
 from harness import interrupt, mailbox, sandbox
 from harness.course import Limits
-from harness.errors import MachineError
+from harness.errors import MachineError, UsageError
 from harness.examiner.kernel_store import KernelStore
 from harness.mailbox import Mailbox
-from harness.sandbox import watch
+from harness.sandbox import bubblewrap, choice, watch
 from harness.status import Status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -239,20 +240,24 @@ def wait_for_closed() -> None:
 class Warm:
     """A warm parent of one mode: `interpret`, `gpu` or `compile`. Starts at once, is waited for when first needed."""
 
-    def __init__(self, mode: str, aborted: Event, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
-        self.mode, self.sandboxed, self._aborted, self._store = mode, sandboxed, aborted, store
+    def __init__(self, mode: str, park: Park) -> None:
+        self.mode, self.sandboxed, self._aborted, self._store = mode, park.sandboxed, park.aborted, park.store
+        self._folder, self._wanted = park.folder, park.wanted
         self.facts: dict[str, Any] = {}
         self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
-        self._homes = Path(tempfile.mkdtemp(prefix="grade-"))
-        self._buffer = b""
-        self._ready = False
+        self._program, self.why = _bubblewrap(self._wanted) if self.sandboxed else (None, "")
         self._start()
         self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
+        # The other end is kept until the parent is warm: another one may have to be started at it, and judges, which are
+        # made before that, have this end.
+        self.control, self._theirs = socket.socketpair()
+        self._launch()
+
+    def _launch(self) -> None:
         environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
-        self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._homes))
+        self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._folder))
         environment |= {
             "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY),
             "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
@@ -263,26 +268,42 @@ class Warm:
             environment["TRITON_INTERPRET"] = "1"
         if self.mode != "gpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
+        command = [sys.executable, "-m", "harness.worker.zygote", self.mode, str(self._theirs.fileno())]
+        if self._program is None:
+            command.append("bare")
+        else:
+            options = bubblewrap.options(self._folder, self._kept_folders(), gpu=self.mode == "gpu")
+            command = [str(self._program), *options, *command, "bubblewrap"]
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the parent)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.worker.zygote", self.mode, str(theirs.fileno())],
-            env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-            start_new_session=True, cwd=self.home,
+            command, env=environment, pass_fds=[self._theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self.log,
+            stderr=self.log, start_new_session=True, cwd=self.home,
         )  # fmt: skip
-        theirs.close()
         self._starter = os.getpid()
-        self.control = ours
         self._ready = False
         self._buffer = b""
 
+    def _kept_folders(self) -> list[Path]:
+        """The folder of what earlier runs have compiled, where this parent's workers compile."""
+        folder = self._store.folder() if self._store is not None and self.mode != "interpret" else None
+        return [] if folder is None else [folder]
+
     def alive(self) -> bool:
-        return self.process.poll() is None if self._starter == os.getpid() else watch.running(self.process.pid)
+        # With bubblewrap there are two processes: it and, by a number of its own, the parent that it has started.
+        if self._starter == os.getpid() and self.process.poll() is not None:
+            return False
+        return not self._ready or watch.running(self.facts["pid"])
 
     def _line(self, limit_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self.control], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = self.control.recv(1 << 16) if ready else b""
+            ready, _, _ = select.select([self.control], [], [], POLL_S)
+            if not ready and self.alive() and time.monotonic() < deadline:
+                continue
+            ready, _, _ = select.select([self.control], [], [], 0)  # it may have answered before it ended
+            chunk = b""
+            with contextlib.suppress(ConnectionResetError):
+                chunk = self.control.recv(1 << 16) if ready else b""
             if not chunk:
                 self.log.seek(0)
                 tail = self.log.read().decode("utf-8", "replace")[-2000:].strip()
@@ -297,8 +318,10 @@ class Warm:
         """Wait until the parent is warm; its facts (versions, what the interpreter's probe found)."""
         with self._lock:
             if not self._ready:
-                self.facts = self._line(START_LIMIT_S)
+                self.facts = self._first_line()
                 self._ready = True
+                self._theirs.close()
+                _compile(self.facts["uncompiled"])
                 if self.facts["broken"]:
                     broken = ", ".join(self.facts["broken"])
                     raise MachineError(
@@ -307,16 +330,41 @@ class Warm:
                     )
         return self.facts
 
+    def _first_line(self) -> dict[str, Any]:
+        """The facts of a parent that is warm; of one without bubblewrap, where in it there is none."""
+        if self._program is not None:
+            try:
+                facts = self._line(START_LIMIT_S)
+                if "unfit" not in facts:
+                    return facts
+                why = str(facts["unfit"])
+            except MachineError as error:
+                why = error.what.splitlines()[-1]
+            self._leave_bubblewrap(why)
+        return self._line(START_LIMIT_S)
+
+    def _leave_bubblewrap(self, why: str) -> None:
+        """Start anew without it: what it cannot do must not cost anybody the grade."""
+        if self._wanted is sandbox.Level.BUBBLEWRAP:
+            raise MachineError(f"{sandbox.SETTING}={self._wanted}: {why}", "`grade doctor` shows what this machine can do")
+        watch.kill_tree(self.process.pid)
+        self.process.wait()
+        self._program, self.why = None, why
+        self._launch()
+
     def told(self, facts: dict[str, Any]) -> None:
         """In a fork of the process that waits: what that was told when this parent was ready."""
         if not self._ready:
             self.facts, self._ready = facts, True
+            self._theirs.close()
 
     def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False, origin: str = "") -> Worker:
-        """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
+        """Fork a worker that may write in `scratch` only, a folder below that of the park. A parent for GPUs gives compiling ones as well: "cpu".
         `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have been kept (`keep`)."""
         if self._aborted.is_set():
             raise MachineError("the run was interrupted")
+        if not scratch.is_relative_to(self._folder):
+            raise ValueError(f"the scratch folder {scratch} is not in {self._folder}, which is what a warm parent sees")
         if not self.alive() and self._ready:
             self._start()  # a submission took the parent with it; its check has already been told so
         self.ready()
@@ -332,8 +380,11 @@ class Warm:
         elif not clock:
             # A context of one hardware queue is made in half the time, and contexts are made one after the other.
             environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+        covered = {str(self._folder): [str(scratch)]} if self.facts["walled"] else {}
+        if covered:
+            covered |= {str(folder): [str(kept)] if kept is not None else [] for folder in self._kept_folders()}
         request = {
-            "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
+            "mode": mode, "covered": covered, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
             "kept": str(kept) if kept is not None else None, "readable": [*self._readable, *([str(kept)] if kept else [])],
             "limits": {
@@ -404,37 +455,78 @@ class Warm:
 
     def close(self) -> None:
         self.control.close()
-        self.process.kill()  # it holds nothing that is worth the second in which Python takes torch apart
+        self._theirs.close()
+        # It holds nothing that is worth the second in which Python takes torch apart.
+        if self._program is None:
+            self.process.kill()
+        else:
+            watch.kill_tree(self.process.pid)
         self.process.wait()
         self.log.close()
-        shutil.rmtree(self._homes, ignore_errors=True)
+
+
+def _bubblewrap(wanted: sandbox.Level | None) -> tuple[Path | None, str]:
+    """The program, or None and why there is none."""
+    try:
+        return sandbox.choose(wanted)
+    except sandbox.SandboxError as error:
+        raise MachineError(f"{error.what}: {error.why}", error.remedy) from None
+
+
+def _wanted() -> sandbox.Level | None:
+    """The level that the environment of this process asks for, if any."""
+    asked = os.environ.get(sandbox.SETTING, "")
+    if asked and asked not in (choices := [str(level) for level in choice.CHOICES]):
+        raise UsageError(f"{sandbox.SETTING}={asked}", f"it can be {' or '.join(choices)}, or unset for the best that works")
+    return sandbox.Level(asked) if asked else None
+
+
+def _compile(sources: list[str]) -> None:
+    """Keep the bytecode of what a parent in bubblewrap imported, which is read-only there: the next one starts faster."""
+    for source in sources if not sys.dont_write_bytecode else ():
+        with contextlib.suppress(OSError):
+            py_compile.compile(source, quiet=2)
 
 
 class Park:
-    """The warm parents of one run, started when first asked for; closes them all."""
+    """The warm parents of one run, started when first asked for; closes them all. `folder` is where the scratch folders
+    of their workers are made."""
 
-    def __init__(self, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
-        """`store`: where compiled kernels are kept from run to run; None keeps none."""
-        self.sandboxed, self._store = sandboxed, store
+    def __init__(
+        self, *, sandboxed: bool = True, store: KernelStore | None = None, level: sandbox.Level | None = None
+    ) -> None:
+        """`store`: where compiled kernels are kept from run to run; None keeps none. `level`: the one that has to be
+        reached, else what the setting GRADE_SANDBOX names; without either the best that works."""
+        self.sandboxed, self.store = sandboxed, store
+        self.wanted = (level or _wanted()) if sandboxed else None
         self._parents: dict[str, Warm] = {}
-        self._aborted = _fork.Event()
+        self.aborted = _fork.Event()
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="grade-")).resolve()
+
+    @property
+    def why(self) -> str:
+        """Why a parent is not in bubblewrap; empty where all are, or none was started."""
+        return next((parent.why for parent in self._parents.values() if parent.why), "")
 
     def warm(self, mode: str) -> Warm:
         with self._lock:
-            if self._aborted.is_set():
+            if self.aborted.is_set():
                 raise MachineError("the run was interrupted")
             if mode == "compile" and "gpu" in self._parents:
                 mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
                 with interrupt.deferred():
-                    self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed, store=self._store)
+                    self._parents[mode] = Warm(mode, self)
             return self._parents[mode]
 
     def abort(self) -> None:
         """End every parent and worker at once, so that the threads that wait for them return."""
         with self._lock:
-            self._aborted.set()
+            self.aborted.set()
             parents = list(self._parents.values())
         for parent in parents:
             watch.kill_tree(parent.process.pid)
@@ -445,3 +537,5 @@ class Park:
     def __exit__(self, *exc: object) -> None:
         for parent in self._parents.values():
             parent.close()
+        if "folder" in self.__dict__:
+            shutil.rmtree(self.folder, ignore_errors=True)
