@@ -198,4 +198,6 @@ def test_a_worker_reads_its_own_kernels_only_and_changes_none(compiled, tmp_path
         worker.ask(work.load_request, 60.0)
         worker.close()
         worker.output.thread.join()
-        assert worker.output.text().split() == ["None", "PermissionError", "PermissionError", "PermissionError"]
+        read, *refused = worker.output.text().split()
+        assert (read, len(refused)) == ("None", 3)
+        assert set(refused) <= {"PermissionError", "FileNotFoundError", "OSError"}  # closed, not there, read-only

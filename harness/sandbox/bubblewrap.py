@@ -25,7 +25,7 @@ _LINKS: Final = ("/etc/alternatives", "/run/opengl-driver", "/run/current-system
 _NODES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _GPU_FOLDERS: Final = ("/sys", "/etc/vulkan", "/etc/egl", "/run/nvidia", "/usr/local/cuda")
 _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
-_START_LIMIT_S: Final = 20.0
+_START_LIMIT_S: Final = 5.0
 
 
 def _links_on(path: Path) -> Iterator[Path]:
