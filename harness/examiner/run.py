@@ -496,6 +496,5 @@ class Run:
             level = str(self.park.wanted or sandbox.probe().level) if self.options.sandboxed else "none"
         return {
             "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
-            "python": platform.python_version(), "sandbox": level,
-            **({"sandbox_reason": self.park.why} if self.park.why else {}),
+            "python": platform.python_version(), "sandbox": level, **self.park.reason,
         }  # fmt: skip

@@ -7,7 +7,6 @@ import functools
 import json
 import multiprocessing
 import os
-import py_compile
 import secrets
 import select
 import shutil
@@ -26,23 +25,18 @@ from typing import Any
 
 from harness import interrupt, mailbox, sandbox
 from harness.course import Limits
-from harness.errors import MachineError, UsageError
+from harness.errors import MachineError
+from harness.examiner import launch
 from harness.examiner.kernel_store import KernelStore
 from harness.mailbox import Mailbox
-from harness.sandbox import bubblewrap, choice, watch
+from harness.sandbox import watch
 from harness.status import Status
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
 POLL_S = 0.05  # between two looks at a worker's memory
 GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host memory of their own
 GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
-# Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
-ENVIRONMENT = (
-    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ",
-    "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
-)  # fmt: skip
 
 _fork = multiprocessing.get_context("fork")  # what judges, which are forks, share with this process
 _ANSWERS = frozenset({"ok", *(str(s) for s in Status if s not in (Status.PASSED, Status.NOT_RUN, Status.ERROR))})
@@ -245,9 +239,9 @@ class Warm:
         self._folder, self._wanted = park.folder, park.wanted
         self.facts: dict[str, Any] = {}
         self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
-        self._program, self.why = _bubblewrap(self._wanted) if self.sandboxed else (None, "")
+        self._program, self.why = sandbox.choose(self._wanted) if self.sandboxed else (None, "")
         self._start()
-        self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
+        self._readable = [str(path) for path in sandbox.default_readable(launch.REPOSITORY)]
 
     def _start(self) -> None:
         # The other end is kept until the parent is warm: another one may have to be started at it, and judges, which are
@@ -256,28 +250,12 @@ class Warm:
         self._launch()
 
     def _launch(self) -> None:
-        environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
-        self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._folder))
-        environment |= {
-            "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY),
-            "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # counting devices must not initialise CUDA before the fork
-            "TRITON_HOME": str(self.home),
-        }  # fmt: skip
-        if self.mode == "interpret":
-            environment["TRITON_INTERPRET"] = "1"
-        if self.mode != "gpu":
-            environment["CUDA_VISIBLE_DEVICES"] = ""
-        command = [sys.executable, "-m", "harness.worker.zygote", self.mode, str(self._theirs.fileno())]
-        if self._program is None:
-            command.append("bare")
-        else:
-            options = bubblewrap.options(self._folder, self._kept_folders(), gpu=self.mode == "gpu")
-            command = [str(self._program), *options, *command, "bubblewrap"]
+        home = Path(tempfile.mkdtemp(prefix="home-", dir=self._folder))
+        command = launch.command(self.mode, self._theirs.fileno(), self._program, self._folder, self._kept_folders())
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the parent)
         self.process = subprocess.Popen(
-            command, env=environment, pass_fds=[self._theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self.log,
-            stderr=self.log, start_new_session=True, cwd=self.home,
+            command, env=launch.environment(self.mode, home), cwd=home, pass_fds=[self._theirs.fileno()],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
         )  # fmt: skip
         self._starter = os.getpid()
         self._ready = False
@@ -321,7 +299,7 @@ class Warm:
                 self.facts = self._first_line()
                 self._ready = True
                 self._theirs.close()
-                _compile(self.facts["uncompiled"])
+                launch.keep_bytecode(self.facts["uncompiled"])
                 if self.facts["broken"]:
                     broken = ", ".join(self.facts["broken"])
                     raise MachineError(
@@ -359,8 +337,9 @@ class Warm:
             self._theirs.close()
 
     def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False, origin: str = "") -> Worker:
-        """Fork a worker that may write in `scratch` only, a folder below that of the park. A parent for GPUs gives compiling ones as well: "cpu".
-        `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have been kept (`keep`)."""
+        """Fork a worker that may write in `scratch` only, a folder below that of the park. A parent for GPUs gives compiling
+        ones as well: "cpu". `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have
+        been kept (`keep`)."""
         if self._aborted.is_set():
             raise MachineError("the run was interrupted")
         if not scratch.is_relative_to(self._folder):
@@ -384,7 +363,8 @@ class Warm:
         if covered:
             covered |= {str(folder): [str(kept)] if kept is not None else [] for folder in self._kept_folders()}
         request = {
-            "mode": mode, "covered": covered, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
+            "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
+            "covered": covered,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
             "kept": str(kept) if kept is not None else None, "readable": [*self._readable, *([str(kept)] if kept else [])],
             "limits": {
@@ -465,29 +445,6 @@ class Warm:
         self.log.close()
 
 
-def _bubblewrap(wanted: sandbox.Level | None) -> tuple[Path | None, str]:
-    """The program, or None and why there is none."""
-    try:
-        return sandbox.choose(wanted)
-    except sandbox.SandboxError as error:
-        raise MachineError(f"{error.what}: {error.why}", error.remedy) from None
-
-
-def _wanted() -> sandbox.Level | None:
-    """The level that the environment of this process asks for, if any."""
-    asked = os.environ.get(sandbox.SETTING, "")
-    if asked and asked not in (choices := [str(level) for level in choice.CHOICES]):
-        raise UsageError(f"{sandbox.SETTING}={asked}", f"it can be {' or '.join(choices)}, or unset for the best that works")
-    return sandbox.Level(asked) if asked else None
-
-
-def _compile(sources: list[str]) -> None:
-    """Keep the bytecode of what a parent in bubblewrap imported, which is read-only there: the next one starts faster."""
-    for source in sources if not sys.dont_write_bytecode else ():
-        with contextlib.suppress(OSError):
-            py_compile.compile(source, quiet=2)
-
-
 class Park:
     """The warm parents of one run, started when first asked for; closes them all. `folder` is where the scratch folders
     of their workers are made."""
@@ -498,7 +455,7 @@ class Park:
         """`store`: where compiled kernels are kept from run to run; None keeps none. `level`: the one that has to be
         reached, else what the setting GRADE_SANDBOX names; without either the best that works."""
         self.sandboxed, self.store = sandboxed, store
-        self.wanted = (level or _wanted()) if sandboxed else None
+        self.wanted = level or sandbox.asked(sandboxed=sandboxed)
         self._parents: dict[str, Warm] = {}
         self.aborted = _fork.Event()
         self._lock = threading.Lock()
@@ -508,9 +465,10 @@ class Park:
         return Path(tempfile.mkdtemp(prefix="grade-")).resolve()
 
     @property
-    def why(self) -> str:
-        """Why a parent is not in bubblewrap; empty where all are, or none was started."""
-        return next((parent.why for parent in self._parents.values() if parent.why), "")
+    def reason(self) -> dict[str, str]:
+        """For the record: why a parent is not in bubblewrap; empty where all are, or none was started."""
+        why = next((parent.why for parent in self._parents.values() if parent.why), "")
+        return {"sandbox_reason": why} if why else {}
 
     def warm(self, mode: str) -> Warm:
         with self._lock:

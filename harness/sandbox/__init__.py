@@ -12,7 +12,7 @@
 """
 
 from harness.sandbox.cage import close_fds, enter
-from harness.sandbox.choice import SETTING, choose
+from harness.sandbox.choice import SETTING, asked, choose
 from harness.sandbox.machine import Probe, probe
 from harness.sandbox.model import Cage, Level, Limits, SandboxError
 from harness.sandbox.namespaces import enter_namespaces, fresh_proc, show_only
@@ -27,6 +27,7 @@ __all__ = [
     "Probe",
     "SandboxError",
     "Watch",
+    "asked",
     "choose",
     "close_fds",
     "default_executable",

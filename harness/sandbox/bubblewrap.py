@@ -68,7 +68,7 @@ def _readable(gpu: bool) -> list[Path]:
 def _links(shown: Sequence[Path]) -> dict[Path, str]:
     """The links outside of what is shown by which it is reached, and what they say."""
     packages = [entry for entry in sys.path if entry]
-    ways = [*paths.SYSTEM, *packages, sys.prefix, sys.base_prefix, sys.executable, *_LINKS, REPOSITORY]
+    ways: list[str | Path] = [*paths.SYSTEM, *packages, sys.prefix, sys.base_prefix, sys.executable, *_LINKS, REPOSITORY]
     found: dict[Path, str] = {}
     for way in ways:
         for link in _links_on(Path(way)):

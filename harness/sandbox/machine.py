@@ -19,7 +19,8 @@ from harness.sandbox.syscalls import call, prctl
 class Probe:
     """What works here. `reasons` has one entry for each feature that does not, by the name of its field.
 
-    landlock_abi: 0 without. bubblewrap: the program, where it can make its sandbox. memory_cgroup: a group with a memory controller that this user can write to.
+    landlock_abi: 0 without. bubblewrap: the program, where it can make its sandbox.
+    memory_cgroup: a group with a memory controller that this user can write to.
     """
 
     landlock_abi: int
