@@ -174,6 +174,24 @@ def test_a_scratch_folder_that_the_parent_cannot_see(park: Park, tmp_path: Path)
         park.warm("interpret").worker(tmp_path, Limits(), "cpu")
 
 
+def test_a_python_that_is_reached_by_links(probe: sandbox.Probe, tmp_path: Path) -> None:
+    """As installers lay them out: an environment whose Python is a link through a folder that is a link itself; and
+    temporary files in a folder that is a link."""
+    needs("bubblewrap", probe)
+    real = Path(sys.executable).resolve()
+    (tmp_path / "3.x").symlink_to("versions")
+    (tmp_path / "versions").symlink_to(real.parent.parent)
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(f"../../3.x/bin/{real.name}")
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {tmp_path}/3.x/bin\n")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "temporary").symlink_to("real")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
+    command = [tmp_path / "venv/bin/python", "-S", "-c", "from harness.sandbox import bubblewrap as b; print(b.works()[1])"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
 ENDS = """
 import os, signal, sys
 from harness.examiner.warm import Park
