@@ -322,9 +322,10 @@ class Warm:
         return self._line(START_LIMIT_S)
 
     def _leave_bubblewrap(self, why: str) -> None:
-        """Start anew without it: what it cannot do must not cost anybody the grade."""
-        if self._wanted is sandbox.Level.BUBBLEWRAP:
-            raise MachineError(f"{sandbox.SETTING}={self._wanted}: {why}", "`grade doctor` shows what this machine can do")
+        """Start anew without it: what it cannot do must not cost anybody the grade. Once it has worked, it has to: no
+        submission shall talk its successors out of it."""
+        if self._wanted is sandbox.Level.BUBBLEWRAP or self.facts.get("walled") or self._aborted.is_set():
+            raise MachineError(f"no warm parent in bubblewrap: {why}", "`grade doctor` shows what this machine can do")
         watch.kill_tree(self.process.pid)
         self.process.wait()
         self._program, self.why = None, why
@@ -397,9 +398,8 @@ class Warm:
         except WorkerDied as died:
             worker.close()
             output.thread.join(timeout=2.0)  # all that it printed has been read
-            raise MachineError(
-                f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`"
-            ) from None
+            remedy = "run `grade doctor`" + (f"; {sandbox.SETTING}=landlock does without bubblewrap" if covered else "")
+            raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", remedy) from None
         worker.level = hello["sandbox"]
         return worker
 

@@ -49,7 +49,7 @@ def _readable(gpu: bool) -> list[Path]:
     found = [path for path in found if path not in (*map(Path, _NODES), REPOSITORY / "harness")]
     harness = REPOSITORY / "harness"
     found += [harness / part for part in _PARTS]
-    found += sorted(harness.glob("*.py"))
+    found += [*sorted(harness.glob("*.py")), harness / "__pycache__"]
     found += map(Path, _LINKS)
     if gpu:
         found += [path for path in paths.gpu_readable() if not path.is_relative_to("/proc")]

@@ -174,6 +174,20 @@ def test_a_scratch_folder_that_the_parent_cannot_see(park: Park, tmp_path: Path)
         park.warm("interpret").worker(tmp_path, Limits(), "cpu")
 
 
+def test_a_parent_that_was_in_bubblewrap_is_not_started_without(probe: sandbox.Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No submission can weaken the sandbox of the next by what it does to its parent."""
+    needs("bubblewrap", probe)
+    monkeypatch.delenv(sandbox.SETTING, raising=False)
+    with Park() as park:
+        warm = park.warm("interpret")
+        assert warm.ready()["walled"]
+        os.kill(warm.facts["pid"], signal.SIGKILL)
+        warm.process.wait()
+        warm._program = Path("/bin/false")
+        with pytest.raises(MachineError, match="no warm parent in bubblewrap"):
+            start(park, warm)
+
+
 def test_a_python_that_is_reached_by_links(probe: sandbox.Probe, tmp_path: Path) -> None:
     """As installers lay them out: an environment whose Python is a link through a folder that is a link itself; and
     temporary files in a folder that is a link."""
