@@ -14,6 +14,7 @@ def test_doctor_names_what_is_there(grade_command):
     assert importlib.metadata.version("torch") in outcome.stdout
     assert "faults of stock Triton" in outcome.stdout
     assert f"shut in by: {sandbox.probe().level}" in outcome.stdout
+    assert "  bubblewrap  " in outcome.stdout
     # 3 only where something is named that is missing, and how to mend it.
     assert (outcome.code == 3) == ("\nXX " in outcome.stdout)
     assert outcome.stdout.count("\nXX ") <= outcome.stdout.count("to mend it:")

@@ -48,7 +48,7 @@ def test_case(hostile, case):
     source = case.source.replace(b"ROOT", repr(str(ROOT)).encode())
     outcome, check = hostile(source)
     assert re.fullmatch(case.status, check["status"]), check
-    assert case.message in check["message"], check
+    assert any(part in check["message"] for part in case.message.split("|")), check
     assert outcome.code == (0 if check["status"] == "passed" else 1)
     (exercise,) = outcome.document["exercises"]
     assert exercise["status"] == check["status"]

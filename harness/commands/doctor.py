@@ -52,6 +52,11 @@ def sandbox() -> Iterator[Finding]:
     found = probe()
     remedies = found.remedies()
     yield Finding("sandbox", str(found.level), str(found.level) != "none", "; ".join(remedies) or "see docs/trust.md")
+    if found.bubblewrap is not None:
+        yield Finding("  bubblewrap", str(found.bubblewrap))
+    else:
+        why, better = found.reasons["bubblewrap"], "; ".join(found.to_bubblewrap())
+        yield Finding("  bubblewrap", f"{why}: what a worker may not read is closed, but not out of sight", None, better)
     namespaces = [
         n
         for n, ok in (("pid", found.pid_namespace), ("net", found.net_namespace), ("user", found.user_namespace))
@@ -100,11 +105,23 @@ def interpreter() -> Iterator[Finding]:
         yield Finding(
             "interpreter", f"{len(facts['mended'])} faults of stock Triton {facts['triton']} mended, none left"
         )
-        with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
             worker = park.warm("interpret").worker(Path(scratch), courses.Limits(), "cpu")
             level = worker.level
             worker.close()
-        yield Finding("worker", f"starts, shut in by: {level}", level != "none", "see docs/trust.md")
+        reason = "".join(f" ({why})" for why in park.reason.values())
+        yield Finding("worker", f"starts, shut in by: {level}{reason}", level != "none", "see docs/trust.md")
+
+
+def gpu_parent() -> Iterator[Finding]:
+    """A warm parent for the GPU proves that CUDA works in the sandbox; where it does not, it starts without bubblewrap."""
+    from harness.examiner.warm import Park
+
+    with Park() as park:
+        walled = park.warm("gpu").ready()["walled"]
+        where = "in bubblewrap" if walled else "without bubblewrap"
+        reason = "".join(f": {why}" for why in park.reason.values())
+        yield Finding("gpu workers", f"start {where}{reason}", True if walled else None, "see docs/trust.md")
 
 
 @click.command("doctor")
@@ -115,7 +132,8 @@ def command() -> int:
     Example: grade doctor
     """
     bad = False
-    for part in (packages, sandbox, gpu, interpreter):
+    gpu_parts = [gpu_parent] if Path("/dev/nvidiactl").exists() else []
+    for part in (packages, sandbox, gpu, interpreter, *gpu_parts):
         try:
             for finding in part():
                 mark = {True: "ok", False: "XX", None: "--"}[finding.ok]

@@ -66,7 +66,7 @@ def ask(
 ) -> dict[str, Any]:
     """Compile for one target in a worker of its own; the worker's answer. Raises `Wrong` when the submission fails."""
     exercise = submission.exercise
-    with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
         warm, origin = park.warm("compile"), f"{submission.fingerprint} {target}"
         worker = warm.worker(Path(scratch), exercise.limits, "cpu", origin=origin)
         try:

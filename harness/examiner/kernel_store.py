@@ -29,7 +29,14 @@ class KernelStore:
     a folder there that is named by all that it depends on, so that the same name means the same kernel."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder.resolve()
+
+    def folder(self) -> Path | None:
+        """Where all of it lies, made if need be; None where it cannot be."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return self._folder
+        return None
 
     @staticmethod
     def name(*origin: str) -> str:

@@ -209,7 +209,7 @@ class Run:
     @contextlib.contextmanager
     def jobs(self, submissions: list[Submission]) -> Iterator[list[Job]]:
         """What is to be done for each submission; their scratch folders are there inside."""
-        root = Path(tempfile.mkdtemp(prefix="grade-run-"))
+        root = Path(tempfile.mkdtemp(prefix="grade-run-", dir=self.park.folder))
         try:
             jobs = []
             for number, submission in enumerate(submissions):
@@ -502,10 +502,10 @@ class Run:
             gpu = torch.cuda.get_device_name(torch.device(self.options.device))
             driver = machine.driver_version()
         if self.levels:
-            level = "none" if "none" in self.levels else min(self.levels)
+            level = next(str(level) for level in reversed(sandbox.Level) if level in self.levels)  # the weakest
         else:  # nothing was run; say what would have been used
-            level = str(sandbox.probe().level) if self.options.sandboxed else "none"
+            level = str(self.park.wanted or sandbox.probe().level) if self.options.sandboxed else "none"
         return {
             "gpu": gpu, "driver": driver, "torch": torch.__version__, "triton": triton.__version__,
-            "python": platform.python_version(), "sandbox": level,
+            "python": platform.python_version(), "sandbox": level, **self.park.reason,
         }  # fmt: skip

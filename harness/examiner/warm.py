@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -19,29 +20,23 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
 from harness import interrupt, mailbox, sandbox
 from harness.course import Limits
 from harness.errors import MachineError
+from harness.examiner import launch
 from harness.examiner.kernel_store import KernelStore
 from harness.mailbox import Mailbox
 from harness.sandbox import watch
 from harness.status import Status
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 180.0  # a cold import of torch from a slow disk
 POLL_S = 0.05  # between two looks at a worker's memory
 GPU_HOST_MEMORY = 32 << 30  # CUDA and Triton map and touch gigabytes of host memory of their own
 GPU_PROCESSES = 512  # CUDA starts threads by the core
 KEPT_OUTPUT = 4096  # bytes of a worker's output kept from its head, and as many from its tail
-# Only what Python, Triton and CUDA need: a submission learns nothing else of the machine or its user.
-ENVIRONMENT = (
-    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "TZ",
-    "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
-)  # fmt: skip
 
 _fork = multiprocessing.get_context("fork")  # what judges, which are forks, share with this process
 _ANSWERS = frozenset({"ok", *(str(s) for s in Status if s not in (Status.PASSED, Status.NOT_RUN, Status.ERROR))})
@@ -239,50 +234,54 @@ def wait_for_closed() -> None:
 class Warm:
     """A warm parent of one mode: `interpret`, `gpu` or `compile`. Starts at once, is waited for when first needed."""
 
-    def __init__(self, mode: str, aborted: Event, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
-        self.mode, self.sandboxed, self._aborted, self._store = mode, sandboxed, aborted, store
+    def __init__(self, mode: str, park: Park) -> None:
+        self.mode, self.sandboxed, self._aborted, self._store = mode, park.sandboxed, park.aborted, park.store
+        self._folder, self._wanted = park.folder, park.wanted
         self.facts: dict[str, Any] = {}
         self._lock = _fork.Lock()  # one question at a time, whichever judge asks it
-        self._homes = Path(tempfile.mkdtemp(prefix="grade-"))
-        self._buffer = b""
-        self._ready = False
+        self._program, self.why = sandbox.choose(self._wanted) if self.sandboxed else (None, "")
         self._start()
-        self._readable = [str(path) for path in sandbox.default_readable(REPOSITORY)]
+        self._readable = [str(path) for path in sandbox.default_readable(launch.REPOSITORY)]
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        environment = {k: os.environ[k] for k in ENVIRONMENT if k in os.environ}
-        self.home = Path(tempfile.mkdtemp(prefix="home-", dir=self._homes))
-        environment |= {
-            "HOME": str(self.home), "TMPDIR": str(self.home), "PYTHONPATH": str(REPOSITORY),
-            "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # counting devices must not initialise CUDA before the fork
-            "TRITON_HOME": str(self.home),
-        }  # fmt: skip
-        if self.mode == "interpret":
-            environment["TRITON_INTERPRET"] = "1"
-        if self.mode != "gpu":
-            environment["CUDA_VISIBLE_DEVICES"] = ""
+        # The other end is kept until the parent is warm: another one may have to be started at it, and judges, which are
+        # made before that, have this end.
+        self.control, self._theirs = socket.socketpair()
+        self._launch()
+
+    def _launch(self) -> None:
+        home = Path(tempfile.mkdtemp(prefix="home-", dir=self._folder))
+        command = launch.command(self.mode, self._theirs.fileno(), self._program, self._folder, self._kept_folders())
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the parent)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.worker.zygote", self.mode, str(theirs.fileno())],
-            env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-            start_new_session=True, cwd=self.home,
+            command, env=launch.environment(self.mode, home), cwd=home, pass_fds=[self._theirs.fileno()],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
         )  # fmt: skip
-        theirs.close()
         self._starter = os.getpid()
-        self.control = ours
         self._ready = False
         self._buffer = b""
 
+    def _kept_folders(self) -> list[Path]:
+        """The folder of what earlier runs have compiled, where this parent's workers compile."""
+        folder = self._store.folder() if self._store is not None and self.mode != "interpret" else None
+        return [] if folder is None else [folder]
+
     def alive(self) -> bool:
-        return self.process.poll() is None if self._starter == os.getpid() else watch.running(self.process.pid)
+        # With bubblewrap there are two processes: it and, by a number of its own, the parent that it has started.
+        if self._starter == os.getpid() and self.process.poll() is not None:
+            return False
+        return not self._ready or watch.running(self.facts["pid"])
 
     def _line(self, limit_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._buffer:
-            ready, _, _ = select.select([self.control], [], [], max(0.0, deadline - time.monotonic()))
-            chunk = self.control.recv(1 << 16) if ready else b""
+            ready, _, _ = select.select([self.control], [], [], POLL_S)
+            if not ready and self.alive() and time.monotonic() < deadline:
+                continue
+            ready, _, _ = select.select([self.control], [], [], 0)  # it may have answered before it ended
+            chunk = b""
+            with contextlib.suppress(ConnectionResetError):
+                chunk = self.control.recv(1 << 16) if ready else b""
             if not chunk:
                 self.log.seek(0)
                 tail = self.log.read().decode("utf-8", "replace")[-2000:].strip()
@@ -297,8 +296,10 @@ class Warm:
         """Wait until the parent is warm; its facts (versions, what the interpreter's probe found)."""
         with self._lock:
             if not self._ready:
-                self.facts = self._line(START_LIMIT_S)
+                self.facts = self._first_line()
                 self._ready = True
+                self._theirs.close()
+                launch.keep_bytecode(self.facts["uncompiled"])
                 if self.facts["broken"]:
                     broken = ", ".join(self.facts["broken"])
                     raise MachineError(
@@ -307,16 +308,43 @@ class Warm:
                     )
         return self.facts
 
+    def _first_line(self) -> dict[str, Any]:
+        """The facts of a parent that is warm; of one without bubblewrap, where in it there is none."""
+        if self._program is not None:
+            try:
+                facts = self._line(START_LIMIT_S)
+                if "unfit" not in facts:
+                    return facts
+                why = str(facts["unfit"])
+            except MachineError as error:
+                why = error.what.splitlines()[-1]
+            self._leave_bubblewrap(why)
+        return self._line(START_LIMIT_S)
+
+    def _leave_bubblewrap(self, why: str) -> None:
+        """Start anew without it: what it cannot do must not cost anybody the grade. Once it has worked, it has to: no
+        submission shall talk its successors out of it."""
+        if self._wanted is sandbox.Level.BUBBLEWRAP or self.facts.get("walled") or self._aborted.is_set():
+            raise MachineError(f"no warm parent in bubblewrap: {why}", "`grade doctor` shows what this machine can do")
+        watch.kill_tree(self.process.pid)
+        self.process.wait()
+        self._program, self.why = None, why
+        self._launch()
+
     def told(self, facts: dict[str, Any]) -> None:
         """In a fork of the process that waits: what that was told when this parent was ready."""
         if not self._ready:
             self.facts, self._ready = facts, True
+            self._theirs.close()
 
     def worker(self, scratch: Path, limits: Limits, device: str, *, clock: bool = False, origin: str = "") -> Worker:
-        """Fork a worker that may write in `scratch` only. A parent for GPUs gives compiling ones as well: "cpu".
-        `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have been kept (`keep`)."""
+        """Fork a worker that may write in `scratch` only, a folder below that of the park. A parent for GPUs gives compiling
+        ones as well: "cpu". `clock`: its calls will be timed. `origin`: what it will compile, for which kernels may have
+        been kept (`keep`)."""
         if self._aborted.is_set():
             raise MachineError("the run was interrupted")
+        if not scratch.is_relative_to(self._folder):
+            raise ValueError(f"the scratch folder {scratch} is not in {self._folder}, which is what a warm parent sees")
         if not self.alive() and self._ready:
             self._start()  # a submission took the parent with it; its check has already been told so
         self.ready()
@@ -332,8 +360,12 @@ class Warm:
         elif not clock:
             # A context of one hardware queue is made in half the time, and contexts are made one after the other.
             environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+        covered = {str(self._folder): [str(scratch)]} if self.facts["walled"] else {}
+        if covered:
+            covered |= {str(folder): [str(kept)] if kept is not None else [] for folder in self._kept_folders()}
         request = {
             "mode": mode, "device": device, "scratch": str(scratch), "sandbox": self.sandboxed, "clock": clock,
+            "covered": covered,
             "max_allocation": (64 << 30) if gpu else limits.memory_bytes, "environment": environment,
             "kept": str(kept) if kept is not None else None, "readable": [*self._readable, *([str(kept)] if kept else [])],
             "limits": {
@@ -366,9 +398,8 @@ class Warm:
         except WorkerDied as died:
             worker.close()
             output.thread.join(timeout=2.0)  # all that it printed has been read
-            raise MachineError(
-                f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", "run `grade doctor`"
-            ) from None
+            remedy = "run `grade doctor`" + (f"; {sandbox.SETTING}=landlock does without bubblewrap" if covered else "")
+            raise MachineError(f"a worker could not be started: {died.message}\n{output.text()[-1500:]}", remedy) from None
         worker.level = hello["sandbox"]
         return worker
 
@@ -404,37 +435,56 @@ class Warm:
 
     def close(self) -> None:
         self.control.close()
-        self.process.kill()  # it holds nothing that is worth the second in which Python takes torch apart
+        self._theirs.close()
+        # It holds nothing that is worth the second in which Python takes torch apart.
+        if self._program is None:
+            self.process.kill()
+        else:
+            watch.kill_tree(self.process.pid)
         self.process.wait()
         self.log.close()
-        shutil.rmtree(self._homes, ignore_errors=True)
 
 
 class Park:
-    """The warm parents of one run, started when first asked for; closes them all."""
+    """The warm parents of one run, started when first asked for; closes them all. `folder` is where the scratch folders
+    of their workers are made."""
 
-    def __init__(self, *, sandboxed: bool = True, store: KernelStore | None = None) -> None:
-        """`store`: where compiled kernels are kept from run to run; None keeps none."""
-        self.sandboxed, self._store = sandboxed, store
+    def __init__(
+        self, *, sandboxed: bool = True, store: KernelStore | None = None, level: sandbox.Level | None = None
+    ) -> None:
+        """`store`: where compiled kernels are kept from run to run; None keeps none. `level`: the one that has to be
+        reached, else what the setting GRADE_SANDBOX names; without either the best that works."""
+        self.sandboxed, self.store = sandboxed, store
+        self.wanted = level or sandbox.asked(sandboxed=sandboxed)
         self._parents: dict[str, Warm] = {}
-        self._aborted = _fork.Event()
+        self.aborted = _fork.Event()
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="grade-")).resolve()
+
+    @property
+    def reason(self) -> dict[str, str]:
+        """For the record: why a parent is not in bubblewrap; empty where all are, or none was started."""
+        why = next((parent.why for parent in self._parents.values() if parent.why), "")
+        return {"sandbox_reason": why} if why else {}
 
     def warm(self, mode: str) -> Warm:
         with self._lock:
-            if self._aborted.is_set():
+            if self.aborted.is_set():
                 raise MachineError("the run was interrupted")
             if mode == "compile" and "gpu" in self._parents:
                 mode = "gpu"  # CUDA is untouched in it: a compiling worker forks from it as well
             if mode not in self._parents:
                 with interrupt.deferred():
-                    self._parents[mode] = Warm(mode, self._aborted, sandboxed=self.sandboxed, store=self._store)
+                    self._parents[mode] = Warm(mode, self)
             return self._parents[mode]
 
     def abort(self) -> None:
         """End every parent and worker at once, so that the threads that wait for them return."""
         with self._lock:
-            self._aborted.set()
+            self.aborted.set()
             parents = list(self._parents.values())
         for parent in parents:
             watch.kill_tree(parent.process.pid)
@@ -445,3 +495,5 @@ class Park:
     def __exit__(self, *exc: object) -> None:
         for parent in self._parents.values():
             parent.close()
+        if "folder" in self.__dict__:
+            shutil.rmtree(self.folder, ignore_errors=True)

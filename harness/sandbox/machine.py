@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import landlock, namespaces, seccomp, syscalls
+from harness.sandbox import bubblewrap, landlock, namespaces, seccomp, syscalls
 from harness.sandbox.model import Level
 from harness.sandbox.syscalls import call, prctl
 
@@ -20,7 +19,8 @@ from harness.sandbox.syscalls import call, prctl
 class Probe:
     """What works here. `reasons` has one entry for each feature that does not, by the name of its field.
 
-    landlock_abi: 0 without. memory_cgroup: a group with a memory controller that this user can write to.
+    landlock_abi: 0 without. bubblewrap: the program, where it can make its sandbox.
+    memory_cgroup: a group with a memory controller that this user can write to.
     """
 
     landlock_abi: int
@@ -33,9 +33,14 @@ class Probe:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def level(self) -> Level:
-        """The level that `enter` reaches."""
+    def cage(self) -> Level:
+        """The level that `enter` reaches by itself."""
         return Level.LANDLOCK if self.landlock_abi and self.seccomp else Level.NONE
+
+    @property
+    def level(self) -> Level:
+        """The level of workers whose warm parent is in bubblewrap, where that works."""
+        return Level.BUBBLEWRAP if self.bubblewrap and self.cage is Level.LANDLOCK else self.cage
 
     def remedies(self) -> list[str]:
         """What a person can do about what is missing; empty when nothing is."""
@@ -49,6 +54,14 @@ class Probe:
         if not (self.pid_namespace and self.net_namespace):
             found += _namespace_remedies()
         return found
+
+    def to_bubblewrap(self) -> list[str]:
+        """What a person can do so that parents start in bubblewrap; empty where they do."""
+        if self.bubblewrap is not None:
+            return []
+        if shutil.which("bwrap") is None:
+            return ["bubblewrap: apt-get install bubblewrap (dnf, pacman, apk: the same name)"]
+        return [text.replace("namespaces:", "bubblewrap:", 1) for text in _namespace_remedies()]
 
 
 def _namespace_remedies() -> list[str]:
@@ -133,21 +146,6 @@ def _try_fences() -> dict[str, str]:
     return found
 
 
-def _bubblewrap() -> tuple[Path | None, str]:
-    """The program when it can make a sandbox here, else why not."""
-    place = shutil.which("bwrap")
-    if place is None:
-        return None, "bwrap is not installed"
-    command = [place, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=2, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, f"bwrap does not start ({error})"
-    if done.returncode:
-        return None, done.stderr.decode(errors="replace").strip() or f"bwrap ends with {done.returncode}"
-    return Path(place), ""
-
-
 def _memory_cgroup() -> str:
     """The empty string when this process' group has a memory controller to write to, else why not."""
     try:
@@ -166,13 +164,13 @@ def _memory_cgroup() -> str:
 
 
 def probe() -> Probe:
-    """Looks; never raises, changes nothing. A few milliseconds (more where bubblewrap is installed)."""
+    """Looks; never raises, changes nothing. A few milliseconds, the first time 20 more where bubblewrap is installed."""
     tried = ("landlock_abi", "seccomp", "pid_namespace", "net_namespace", "user_namespace")
     found = dict.fromkeys(tried, "the child that tried it died")
     for work in (_try_fences, _try_namespaces):
         with contextlib.suppress(OSError):
             found.update(_in_child(work))
-    bubblewrap, found["bubblewrap"] = _bubblewrap()
+    program, found["bubblewrap"] = bubblewrap.works()
     found["memory_cgroup"] = _memory_cgroup()
     return Probe(
         landlock_abi=0 if found["landlock_abi"] else landlock.abi(),
@@ -180,7 +178,7 @@ def probe() -> Probe:
         pid_namespace=not found["pid_namespace"],
         net_namespace=not found["net_namespace"],
         user_namespace=not found["user_namespace"],
-        bubblewrap=bubblewrap,
+        bubblewrap=program,
         memory_cgroup=not found["memory_cgroup"],
         reasons={name: why for name, why in found.items() if why},
     )

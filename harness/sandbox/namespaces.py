@@ -5,6 +5,7 @@ import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ KINDS: Final = {
 }
 _PRIVATE: Final = 0x40000 | 0x4000  # MS_PRIVATE | MS_REC
 _PLAIN: Final = 0x2 | 0x4 | 0x8  # MS_NOSUID | MS_NODEV | MS_NOEXEC
+_BIND: Final = 0x1000 | 0x4000  # MS_BIND | MS_REC
+_REMOUNT_READONLY: Final = 0x20 | 0x1000 | 0x1  # MS_REMOUNT | MS_BIND | MS_RDONLY
 _CAP_SYS_ADMIN: Final = 21
 
 _entered: tuple[str, ...] = ()
@@ -116,6 +119,20 @@ def fresh_proc() -> bool:
         return False
     _own_proc = True
     return True
+
+
+def show_only(folder: Path, kept: Iterable[Path]) -> None:
+    """Covers a folder with an empty one, in which only `kept`, folders below it, are there as before. For the worker, once
+    it has a mount namespace of its own and before `enter`. Raises OSError.
+    """
+    held = {path: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in kept}
+    place = os.fsencode(folder) + b"\0"
+    call("mount", b"none\0", place, b"tmpfs\0", _PLAIN, b"mode=755\0")
+    for path, descriptor in held.items():
+        path.mkdir(parents=True, exist_ok=True)
+        call("mount", b"/proc/self/fd/%d\0" % descriptor, os.fsencode(path) + b"\0", None, _BIND, None)
+        os.close(descriptor)
+    call("mount", None, place, None, _REMOUNT_READONLY | _PLAIN, None)
 
 
 def few_processes(processes: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-_SYSTEM: Final = (
+SYSTEM: Final = (
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime",
     "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/os-release", "/etc/ssl/openssl.cnf",
@@ -82,17 +82,17 @@ def default_readable(repository: Path) -> tuple[Path, ...]:
     """
     repository = repository.resolve()
     found: list[Path] = []
-    for name in _SYSTEM:
+    for name in SYSTEM:
         path = Path(name)
         found += without(path, [repository]) if path.is_dir() else [path] if path.exists() else []
     found += [path for path in _prefixes(repository) if path.exists()]
     found.append(repository / "harness")
     closed = [repository / name for name in ("reference", "graders", "tests", "exercises", ".git")]
     kept = dict.fromkeys(path for path in found if not any(c.is_relative_to(path.resolve()) for c in closed))
-    return (*_outermost(kept), *(Path(name) for name in _PROC))
+    return (*outermost(kept), *(Path(name) for name in _PROC))
 
 
-def _outermost(paths: Iterable[Path]) -> list[Path]:
+def outermost(paths: Iterable[Path]) -> list[Path]:
     """The paths without those that lie below another."""
     every = sorted(set(paths), key=lambda path: len(path.parts))
     kept: list[Path] = []

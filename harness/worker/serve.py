@@ -473,13 +473,16 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         if "pid" in namespaces:
             with contextlib.suppress(OSError):
                 sandbox.fresh_proc()
+        for folder, kept in request["covered"].items():
+            sandbox.show_only(Path(folder), map(Path, kept))
         sandbox.close_fds([0, 1, 2, sock.fileno()])
         cage = sandbox.Cage(
             scratch=scratch, readable=tuple(Path(p) for p in request["readable"]),
             executable=sandbox.default_executable() if request["mode"] != "interpret" else (),
             gpu=request["mode"] == "gpu", limits=sandbox.Limits(**request["limits"]),
         )  # fmt: skip
-        level = str(sandbox.enter(cage))
+        reached = sandbox.enter(cage)
+        level = str(sandbox.Level.BUBBLEWRAP if request["covered"] and reached is sandbox.Level.LANDLOCK else reached)
     os.chdir(scratch)
     channel = Channel(sock)
     worker = Worker(request, channel)

@@ -1,6 +1,7 @@
 """The warm parent: imports torch and Triton once, then forks a warden and a worker for each request.
 
-Run as `python -m harness.worker.zygote MODE FD`, MODE one of `interpret`, `gpu`, `compile`. The control socket carries
+Run as `python -m harness.worker.zygote MODE FD PLACE`, MODE one of `interpret`, `gpu`, `compile`, PLACE `bubblewrap` where
+it runs inside that, else `bare`. The control socket carries
 one JSON object a request and two file descriptors with it: the worker's data socket and its output pipe. The warden
 shuts itself into namespaces, forks the worker, waits for it and tells on the data socket's twin how it ended; killing
 the worker ends the namespace, and with it every process the submission started.
@@ -15,10 +16,53 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
+import threading
 import traceback
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.sandbox.syscalls import die_with_parent
 
 RECEIVE = 1 << 16
+
+
+@contextlib.contextmanager
+def _rehearsed(mode: str, control: socket.socket) -> Iterator[None]:
+    """While the block runs, a worker without a submission shuts itself in: where bubblewrap does not do for workers, the
+    examiner hears why, and this process ends at once."""
+    from harness.sandbox import rehearsal
+
+    end = rehearsal.begin(Path(tempfile.mkdtemp(prefix="rehearsal-")), gpu=mode == "gpu")
+
+    def wait() -> None:
+        if why := end():
+            _unfit(control, why)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _unfit(control: socket.socket, why: str) -> NoReturn:
+    control.sendall((json.dumps({"unfit": why}) + "\n").encode())
+    os._exit(1)
+
+
+def _uncompiled() -> list[str]:
+    """The files of modules whose bytecode this process could not keep, being read-only here: the examiner will."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        source, kept = getattr(module, "__file__", None), getattr(module, "__cached__", None)
+        if isinstance(source, str) and isinstance(kept, str) and source.endswith(".py"):  # some answer to any name
+            own = name.startswith("harness.")  # which changes from day to day; packages do not
+            if not os.path.exists(kept) or (own and os.path.getmtime(kept) < os.path.getmtime(source)):
+                found.append(source)
+    return found
 
 
 def _warm(mode: str) -> dict[str, Any]:
@@ -60,7 +104,6 @@ def _warm(mode: str) -> dict[str, Any]:
 def _worker(request: dict[str, Any], data: int, output: int) -> None:
     """In the warden: fork the worker, wait for it, report its end on the status pipe."""
     from harness import sandbox
-    from harness.sandbox.syscalls import die_with_parent
 
     status = request["status_fd"]
     namespaces = sandbox.enter_namespaces() if request["sandbox"] else ()
@@ -101,12 +144,21 @@ def _worker(request: dict[str, Any], data: int, output: int) -> None:
     os._exit(0)
 
 
-def main(mode: str, fd: int) -> None:
+def main(mode: str, fd: int, place: str) -> None:
     control = socket.socket(fileno=fd)
+    walled = place == "bubblewrap"
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the examiner's to handle; it ends us
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are reaped by the kernel
-    control.sendall((json.dumps(_warm(mode)) + "\n").encode())
+    with contextlib.ExitStack() as meanwhile:
+        if walled:
+            die_with_parent()  # with bubblewrap, which has one thread
+            meanwhile.enter_context(_rehearsed(mode, control))
+        facts = _warm(mode)
+    if walled and mode == "gpu" and not os.listdir(facts["seed"]):
+        _unfit(control, "Triton's module for the GPU cannot be built or loaded in bubblewrap")
+    facts |= {"pid": os.getpid(), "walled": walled, "uncompiled": _uncompiled() if walled else []}
+    control.sendall((json.dumps(facts) + "\n").encode())
     sys.dont_write_bytecode = True  # what has been imported so far is kept; a worker shall not even try
     buffer = b""
     descriptors: list[int] = []
@@ -136,4 +188,4 @@ def main(mode: str, fd: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

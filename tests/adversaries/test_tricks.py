@@ -65,8 +65,8 @@ def servers(tmp_path):
 
 def family(park) -> set[int]:
     """What lives of the warm parents' descendants: they all began with the environment that holds their home."""
-    homes = [str(warm._homes).encode() for warm in park._parents.values()]
-    parents = {warm.process.pid for warm in park._parents.values()}
+    home = str(park.folder).encode()
+    parents = {pid for warm in park._parents.values() for pid in (warm.process.pid, warm.facts.get("pid"))}
     found = set()
     for entry in os.listdir("/proc"):
         try:
@@ -74,7 +74,7 @@ def family(park) -> set[int]:
             environment = b"" if state == "Z" else Path(f"/proc/{entry}/environ").read_bytes()
         except OSError:
             continue
-        if any(home in environment for home in homes):
+        if home in environment:
             found.add(int(entry))
     return found - parents
 
@@ -114,7 +114,7 @@ def attack(grade, park, course, servers, tmp_path, monkeypatch):
         )  # fmt: skip
         monkeypatch.setattr(tempfile, "tempdir", None)
         assert outcome.document is not None, outcome.stderr
-        left_over = lambda: family(park) or list(temporary.iterdir())  # noqa: E731
+        left_over = lambda: family(park) or [*temporary.iterdir(), *park.folder.glob("grade-*")]  # noqa: E731
         deadline = time.monotonic() + 10  # the kernel may take a while to put many processes away
         while left_over() and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -204,7 +204,7 @@ def victim() -> Iterator[int]:
 @pytest.fixture
 def as_probed(probe: sandbox.Probe) -> None:
     """Where the kernel lacks a fence the probe has to say so; the tests of the fence then have no object."""
-    if probe.level is sandbox.Level.NONE:
+    if probe.cage is sandbox.Level.NONE:
         assert probe.reasons.get("landlock_abi") or probe.reasons.get("seccomp")
         assert probe.remedies()
         pytest.skip(f"no cage on this machine, and the probe says so: {probe.reasons}")

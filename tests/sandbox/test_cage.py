@@ -29,7 +29,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def test_level_is_the_one_that_was_probed(worker: Worker, probe: sandbox.Probe) -> None:
     ended = worker.run(lambda: os.getcwd())
-    assert ended.level == probe.level
+    assert ended.level == probe.cage
     assert ended.value == str(worker.place.scratch)
     if worker.namespaces and worker.user == "root" and probe.pid_namespace:
         assert {"pid", "net", "ipc", "uts", "mnt"} <= set(ended.namespaces)

@@ -38,7 +38,7 @@ def test_readable_never_covers_an_answer(
         monkeypatch.setattr("sys.prefix", str(repository))
         monkeypatch.setattr("sys.path", [str(repository)])
     elif layout == "below /opt":
-        monkeypatch.setattr(paths, "_SYSTEM", (str(tmp_path / "opt"), "/usr"))
+        monkeypatch.setattr(paths, "SYSTEM", (str(tmp_path / "opt"), "/usr"))
     found = sandbox.default_readable(repository)
     for path in found:
         if not path.is_relative_to("/proc"):
@@ -65,7 +65,10 @@ def test_probe_gives_a_reason_for_all_that_is_missing(probe: sandbox.Probe) -> N
         "memory_cgroup",
     ):
         assert bool(getattr(probe, name)) != bool(probe.reasons.get(name)), name
-    assert (probe.level is sandbox.Level.LANDLOCK) == bool(probe.landlock_abi and probe.seccomp)
+    assert (probe.cage is sandbox.Level.LANDLOCK) == bool(probe.landlock_abi and probe.seccomp)
+    best = sandbox.Level.BUBBLEWRAP if probe.bubblewrap else sandbox.Level.LANDLOCK
+    assert probe.level is (best if probe.cage is sandbox.Level.LANDLOCK else sandbox.Level.NONE)
+    assert bool(probe.to_bubblewrap()) == (probe.bubblewrap is None)
 
 
 def test_probe_changes_nothing() -> None:
