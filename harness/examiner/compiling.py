@@ -100,7 +100,7 @@ def interpreted(park: Park, submission: Submission, grader: TensorGrader, start:
     if tape is None:
         return []  # the checks that judge such calls say why
     request = {"op": "recompile", "tape": tape, "files": dict(submission.files), "args": drawn.values(), "moves": grader.moves}
-    with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
         worker = park.warm("compile").worker(Path(scratch), submission.exercise.limits, "cpu")
         try:
             raise_reply(worker.ask({"op": "aim", "target": TARGETS[-1]}, COMPILE_S))
