@@ -69,7 +69,7 @@ class Bench:
         self.device = torch.device(device)
         self.run = Run(self.course, park, Options(device=device, seed=1), lambda *_: None)
         self.peaks = self.run.peaks(self.device)
-        self.scratch = Path(tempfile.mkdtemp())
+        self.scratch = Path(tempfile.mkdtemp(dir=park.folder))
 
     def exercise(self, target: str):
         (found,) = self.course.select((target,))

@@ -108,7 +108,7 @@ def _mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Fault]
         return
     try:
         found = list(solutions.mutants(course, exercise, source))
-        if solutions.equivalents(course, exercise):  # they must be there
+        if solutions.judged(course, exercise):  # they must be there
             list(solutions.mutations(course, exercise, source))
     except Broken as broken:
         yield broken.fault

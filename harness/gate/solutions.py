@@ -155,32 +155,43 @@ def mutants(course: Course, exercise: Exercise, source: str) -> Iterator[Solutio
         yield Solution(Kind.MUTANT, name, work, tuple(checks), statuses, on, str(table.get("kind", "")), why)
 
 
-def equivalents(course: Course, exercise: Exercise) -> dict[str, str]:
-    """Mutations that no input tells from the reference, and why. Raises `Broken`."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True)
+class Judged:
+    """What a person has found of a mutation that no check here sees: `why`; and `on` where one does, nowhere if equivalent."""
+
+    why: str
+    on: tuple[str, ...]
+
+
+def judged(course: Course, exercise: Exercise) -> dict[str, Judged]:
+    """Mutations that no input tells from the reference, or none on one of the places, and why. Raises `Broken`."""
+    found: dict[str, Judged] = {}
     for table in _tables(course, exercise, "equivalent"):
-        name, why = (table.get(key) if isinstance(table, dict) else None for key in ("mutation", "why"))
-        if not isinstance(name, str) or not isinstance(why, str) or not why.strip():
-            remedy = "give each `mutation`, as the gate names it, and `why` no input tells it from the reference"
+        name, why, shows = (table.get(key) if isinstance(table, dict) else None for key in ("mutation", "why", "shows"))
+        on = tuple(_listed(shows))
+        if not isinstance(name, str) or not isinstance(why, str) or not why.strip() or not set(on) < set(PLACES):
+            remedy = "give each `mutation`, as the gate names it, and `why` no input tells it from the reference; if one does on "
+            remedy += 'a GPU only, `shows = "gpu"`'
             file = shown(course, mutants_file(course, exercise))
             raise Broken(Fault(file, f"an `equivalent` is not whole: {table!r}", remedy))
-        found[name] = why
+        found[name] = Judged(why, on)
     return found
 
 
 def mutations(course: Course, exercise: Exercise, source: str) -> Iterator[Solution]:
     """Those of the reference's `source` that are not named equivalent. Raises `Broken` where what is named is not there."""
-    equivalent = equivalents(course, exercise)
+    known = judged(course, exercise)
     made = {one.key: one for one in mutation.mutations(source)}
-    if gone := sorted(set(equivalent) - set(made)):
+    if gone := sorted(set(known) - set(made)):
         remedy = "the reference was changed: look at it again, or leave it out"
         raise Broken(Fault(shown(course, mutants_file(course, exercise)), f"there is no mutation {gone[0]!r}", remedy))
     reference = shown(course, reference_file(course, exercise))
     main = f"{exercise.name}.py"
     for key, one in made.items():
-        if key not in equivalent:
+        on = known[key].on if key in known else PLACES
+        if on:
             work = Submission(exercise, f"{reference}: {key}", main, {main: one.source.encode()})
-            yield Solution(Kind.MUTATION, key, work, why=f"line {one.line}")
+            yield Solution(Kind.MUTATION, key, work, on=on, why=f"line {one.line}")
 
 
 def _tables(course: Course, exercise: Exercise, name: str) -> list[Any]:

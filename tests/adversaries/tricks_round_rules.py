@@ -87,7 +87,7 @@ def vec_add(x, y):
     copy_kernel[(triton.cdiv(x.numel(), 256),)](x.contiguous(), NOW[2], x.numel(), BLOCK=256)
     return NOW[2]
 ''',
-        "failed", "is wrong",
+        "refused", "which no compiled kernel can",
     ),
     load(
         "tensors' own methods patched", (36, 21),

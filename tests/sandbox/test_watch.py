@@ -87,9 +87,9 @@ def test_memory_that_is_only_shared_is_no_breach(place: Place) -> None:
         time.sleep(20)
         del kept
 
-    warden, reader = here.start(work)
+    warden, reader = here.start(work, data_bytes=512 << 20)
     guard = sandbox.Watch(warden, 640 << 20, place.scratch, 1 << 20)
-    os.read(ready, 1)
+    assert select.select([ready], [], [], 20.0)[0], "the worker could not hold what it was to share"
     for _ in range(5):
         found = guard.breach()
         assert found is None or not _readable(warden), found
