@@ -250,8 +250,6 @@ class Trial:
         assert isinstance(grader, TensorGrader)
         got = self.run(*drawn.values(), names=drawn.names(), poison="nan")
         self.judge(got, drawn)
-        if self.lab.again is not None:
-            self.lab.again.hold(self, drawn)
         again = self.run(*drawn.values(), names=drawn.names(), poison="finite", fence=self.gpu)
         if grader.atomics:
             self.judge(again, drawn)
@@ -262,6 +260,8 @@ class Trial:
                 "two runs on the same input differ",
                 "memory that was never written, a race, or state kept between calls",
             )
+        if self.lab.again is not None:
+            self.lab.again.hold(self, drawn)
         self._hold_configurations(drawn)
 
     def _hold_configurations(self, drawn: Drawn) -> None:

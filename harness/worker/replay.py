@@ -73,8 +73,9 @@ class Replay:
                 self._launch(*rest)
             else:
                 raise Unreadable(f"an event {what!r}")
+        nothing_to_do = any(tensor.numel() == 0 for tensor in arguments)  # zeros may be all that is due
         for row in self.document["outputs"]:
-            if row["storage"] not in self._given and math.prod(row["shape"]):
+            if row["storage"] not in self._given and math.prod(row["shape"]) and not nothing_to_do:
                 raise Unreadable("an output was given to no kernel of the submission")
             if row["storage"] in self._moved and self.moves != "allowed":
                 raise Unreadable("an output is torch's copy of the input; here the copy is the exercise")
