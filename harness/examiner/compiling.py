@@ -62,15 +62,23 @@ def _untouched(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask(
-    park: Park, submission: Submission, argument_lists: list[list[Any]], target: str, *, asm: bool = False
-) -> dict[str, Any]:
-    """Compile for one target in a worker of its own; the worker's answer. Raises `Wrong` when the submission fails."""
+    park: Park, submission: Submission, argument_lists: list[list[Any]], target: str, *, asm: bool = False,
+    first: dict[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Compile for one target in a worker of its own; the worker's answer. Raises `Wrong` when the submission fails.
+
+    `first`: what is asked of the worker before the submission is loaded; what then does not compile is a failure too.
+    """
     exercise = submission.exercise
     with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
         warm, origin = park.warm("compile"), f"{submission.fingerprint} {target}"
         worker = warm.worker(Path(scratch), exercise.limits, "cpu", origin=origin)
         try:
             raise_reply(worker.ask({"op": "aim", "target": target}, COMPILE_S))
+            if first is not None:
+                told = worker.ask(first, COMPILE_S)
+                raise_reply(told)
+                _all_compile(told.get("failures"), f"for {target}, as it is launched when interpreted")
             raise_reply(worker.ask(submission.load_request, exercise.limits.import_s))
             reply = worker.ask({"op": "compile", "calls": argument_lists, "asm": asm}, COMPILE_S)
         except WorkerDied as died:
@@ -84,9 +92,12 @@ def ask(
     return reply
 
 
-def interpreted(park: Park, submission: Submission, grader: TensorGrader, start: Callable[[], Worker]) -> Any:
-    """What does not compile of the kernels that an interpreted call launches, on an example of random shapes. `start`: a worker
-    that interprets, with the submission loaded. Raises `Wrong` where the tape cannot be compiled at all."""
+def interpreted(submission: Submission, grader: Grader, start: Callable[[], Worker]) -> dict[str, Any] | None:
+    """A request to compile the kernels that an interpreted call launches, on an example of random shapes. `start`: a worker
+    that interprets, with the submission loaded. None where there is no such call, or it fails: the checks that judge it say
+    why."""
+    if not isinstance(grader, TensorGrader) or grader.in_place:
+        return None
     source = random.SystemRandom()
     focus = source.choice([part for parts in (aligned, ragged, strided) for part in parts(grader.inputs, gpu=False)])
     drawn = simplest(grader.inputs.under(focus), source.getrandbits(30), others=4)
@@ -94,23 +105,11 @@ def interpreted(park: Park, submission: Submission, grader: TensorGrader, start:
     try:
         tape = Trial(lab, simplest, CHECK).call(*drawn.values(), names=drawn.names()).get("tape")
     except Wrong:
-        tape = None
+        return None
     finally:
         lab.close()
-    if tape is None:
-        return []  # the checks that judge such calls say why
     request = {"op": "recompile", "tape": tape, "files": dict(submission.files), "args": drawn.values(), "moves": grader.moves}
-    with tempfile.TemporaryDirectory(prefix="grade-", dir=park.folder, ignore_cleanup_errors=True) as scratch:
-        worker = park.warm("compile").worker(Path(scratch), submission.exercise.limits, "cpu")
-        try:
-            raise_reply(worker.ask({"op": "aim", "target": TARGETS[-1]}, COMPILE_S))
-            reply = worker.ask(request, COMPILE_S)
-        except WorkerDied as died:
-            raise Wrong(died.message, status=died.status) from None
-        finally:
-            worker.close()
-    raise_reply(reply)
-    return reply.get("failures")
+    return request if tape is not None else None
 
 
 def _all_compile(failures: Any, where: str) -> None:
@@ -132,14 +131,13 @@ def run(
     kernels = 0
     try:
         lists = calls(grader)
+        tape = interpreted(submission, grader, start) if start is not None else None
         for target in TARGETS:
-            reply = ask(park, submission, lists, target)
+            reply = ask(park, submission, lists, target, first=tape if target == TARGETS[-1] else None)
             kernels += reply["kernels"]
             _all_compile(reply["failures"], f"for {target}")
         if kernels == 0:
             raise Wrong("no kernel was launched, so there is nothing to compile", status=Status.REFUSED)
-        if start is not None and isinstance(grader, TensorGrader) and grader.kernels and not grader.in_place:
-            _all_compile(interpreted(park, submission, grader, start), f"for {TARGETS[-1]}, as it is launched when interpreted")
     except Wrong as wrong:
         return CheckResult(
             CHECK,
