@@ -20,7 +20,7 @@ from harness.status import Performance, Status
 from harness.submission import Submission, shown
 
 SHRINK_S = 0.2  # that a mutant fails is the question, not how small an example shows it
-ALTERNATE_EXAMPLES = 6  # of each check, interpreted, where a reference gets 24: more seeds tell more than more examples
+ALTERNATE_EXAMPLES = 4  # of each check, interpreted, where a reference gets 24: more seeds tell more than more examples
 RIGHT, WRONG = (Kind.REFERENCE, Kind.ALTERNATE), (Kind.MUTANT, Kind.MUTATION)
 
 

@@ -21,11 +21,11 @@ import torch
 from harness import sandbox, wire
 from harness.mailbox import Mailbox
 from harness.timing import clock, trace
-from harness.worker import evidence, kept_kernels, replay, tape, timed, tuning
+from harness.worker import evidence, kept_kernels, redo, tape, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
-_OPERATIONS = ("load", "call", "replay", "drive", "aim", "compile", "recompile")
+_OPERATIONS = ("load", "call", "drive", "aim", "compile")
 _KEPT_OUTPUTS = 2
 _DEVICE_FAULTS = ("CUDA error", "illegal memory access", "device-side assert", "misaligned address", "unspecified launch")
 _COMPILE_ERRORS = (
@@ -89,7 +89,7 @@ class Worker:
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         allowed = None if self.mode == "compile" else self.max_bytes
-        with evidence.loading(allowed) as seen, self._interpreting(None, overflow=False), evidence.hidden(), ruled(seen):
+        with evidence.loading(allowed) as seen, self.interpreting(None, overflow=False), evidence.hidden(), ruled(seen):
             spec.loader.exec_module(module)
         if seen.refused:
             raise Rejected(status="refused", message="while it is imported, the submission " + "; ".join(seen.refused))
@@ -104,7 +104,7 @@ class Worker:
         """Call the entry point, a named function or a handle's method with guarded copies of the arguments."""
         target = self._target(request)
         tensors: dict[str, torch.Tensor] = {}
-        _walk(request["args"], request["names"], tensors)
+        walk(request["args"], request["names"], tensors)
         poison = request["poison"]
         placed, guards, originals = self.arena.place(
             tensors, poison=poison, slot=request["slot"], fence=request["fence"]
@@ -112,7 +112,7 @@ class Worker:
         args = [self._rebuild(v, n, placed) for v, n in zip(request["args"], request["names"], strict=True)]
         for name in request["grad"]:
             placed[name].requires_grad_()
-        book = self._book(placed)
+        book = self.book(placed)
         with evidence.gathering(
             placed, set(request["readable"]), poison, self.max_bytes, request["moves"] == "refused", free=not request["kernels"]
         ) as seen:
@@ -121,7 +121,7 @@ class Worker:
                 if request["kernels"] and not request["in_place"]:
                     seen.tape = tape.Tape(str(self.folder) + os.sep, placed)
             with (
-                self._interpreting(book, overflow=request["overflow"], told=seen.tape and seen.tape.launch),
+                self.interpreting(book, overflow=request["overflow"], told=seen.tape and seen.tape.launch),
                 tuning.in_turn(request["turn"]) as choices,
                 evidence.hidden(),
                 ruled(seen),
@@ -140,41 +140,6 @@ class Worker:
         report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
         return {**reply, "evidence": report}
 
-    def replay(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what a call did again with other values. For a worker in which the submission was never imported."""
-        assert self.module is None
-        tensors: dict[str, torch.Tensor] = {}
-        _walk(request["args"], [str(i) for i in range(len(request["args"]))], tensors)
-        before = [_plain_bytes(tensor) for tensor in tensors.values()]
-        kernels = Path(tempfile.mkdtemp(prefix="kernels-", dir=self.folder))
-        with self._interpreting(self._book({}), overflow=request["overflow"]):
-            try:
-                again = replay.Replay(request["tape"], request["files"], kernels, request["moves"])
-                outputs = again.run(list(tensors.values()))
-            except replay.Unreadable as error:
-                raise Rejected(status="refused", message=str(error)) from None
-        after = [_plain_bytes(tensor) for tensor in tensors.values()]
-        changed = any(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
-        return {"status": "ok", "outputs": [_plain(tensor) for tensor in outputs], "changed": changed}
-
-    def recompile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compile the kernels of an interpreted call, as its tape tells of them. For a worker like that of `replay`."""
-        from harness.compiler import offline
-
-        assert self.module is None
-        tensors: dict[str, torch.Tensor] = {}
-        _walk(request["args"], [str(i) for i in range(len(request["args"]))], tensors)
-        again = replay.Replay(request["tape"], request["files"], self.folder, request["moves"])
-        with offline.recording(disassemble=False) as compiled:
-            try:
-                again.run(list(tensors.values()))
-            except replay.Unreadable as error:
-                raise Rejected(status="refused", message=str(error)) from None
-            except Exception:
-                if not compiled.failures:
-                    raise
-        return {"status": "ok", "failures": [_failure_row(f) for f in compiled.failures], "kernels": len(compiled)}
-
     def drive(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a grader's driver: trusted source that calls the submission's module in a way plain calls cannot."""
         scope = types.ModuleType("driver")
@@ -183,7 +148,7 @@ class Worker:
         free = not request["kernels"]
         with (
             evidence.gathering({}, set(), "nan", self.max_bytes, False, free=free) as seen,
-            self._interpreting(None, overflow=False),
+            self.interpreting(None, overflow=False),
         ):
             value = getattr(scope, request["function"])(self.module, *args)
             self._synchronize()
@@ -214,7 +179,7 @@ class Worker:
                         raise
                 if compiled.failures:
                     break
-        failures = [_failure_row(f) for f in compiled.failures]
+        failures = [failure_row(f) for f in compiled.failures]
         rows = report.table(compiled)
         asm = [{"kernel": c.kernel, "target": c.target, "asm": dict(c.asm)} for c in compiled] if request["asm"] else []
         return {"status": "ok", "rows": rows, "failures": failures, "asm": asm, "kernels": len(compiled)}
@@ -240,7 +205,7 @@ class Worker:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def _book(self, placed: dict[str, torch.Tensor]) -> Any:
+    def book(self, placed: dict[str, torch.Tensor]) -> Any:
         if self.mode != "interpret":
             return None
         from harness.interpreter import AddressBook
@@ -253,7 +218,7 @@ class Worker:
         return book
 
     @contextlib.contextmanager
-    def _interpreting(self, book: Any, *, overflow: bool, told: Any = None) -> Iterator[None]:
+    def interpreting(self, book: Any, *, overflow: bool, told: Any = None) -> Iterator[None]:
         if self.mode != "interpret":
             yield
             return
@@ -295,7 +260,7 @@ class Worker:
                 names.append(name)
                 now = torch.empty(0, dtype=torch.uint8, device=self.device).set_(storage)
                 differences.append((now != original).any())
-        earlier = [(_plain_bytes(old) != copy).any() for old, copy in self.previous]
+        earlier = [(plain_bytes(old) != copy).any() for old, copy in self.previous]
         flags = _flags([*(z.touched() for z in zones), *differences, *earlier])
         of_zones, of_storages = len(zones), len(zones) + len(names)
         damage = [z.damage() for z, hit in zip(zones, flags[:of_zones], strict=True) if hit]
@@ -312,7 +277,7 @@ class Worker:
             message = "an output lies in the memory of an earlier call's output"
         elif changed:
             message = "an earlier call's output has changed"
-        fresh = [(t, _plain_bytes(t)) for t in outputs if t.numel()]
+        fresh = [(t, plain_bytes(t)) for t in outputs if t.numel()]
         self.previous = [*self.previous, *fresh][-_KEPT_OUTPUTS:]
         return message
 
@@ -374,14 +339,14 @@ def _untouched(value: Any) -> Any:
     return whole[..., : shape[-1]]
 
 
-def _walk(values: Any, names: Any, out: dict[str, torch.Tensor]) -> None:
+def walk(values: Any, names: Any, out: dict[str, torch.Tensor]) -> None:
     for value, name in zip(values, names, strict=True):
         if isinstance(value, torch.Tensor):
             out[name] = value
         elif isinstance(value, (list, tuple)):
-            _walk(value, [f"{name}[{i}]" for i in range(len(value))], out)
+            walk(value, [f"{name}[{i}]" for i in range(len(value))], out)
         elif isinstance(value, dict):
-            _walk(value.values(), [f"{name}[{k}]" for k in value], out)
+            walk(value.values(), [f"{name}[{k}]" for k in value], out)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -401,7 +366,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
 
 
-def _plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
+def plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of a tensor's bytes, on its device."""
     plain = tensor.detach().resolve_conj().resolve_neg().reshape(-1)
     # `contiguous` would keep the odd stride of a tensor of one element, which cannot be viewed as bytes.
@@ -415,7 +380,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     return low_a < low_b + b.untyped_storage().nbytes() and low_b < low_a + a.untyped_storage().nbytes()
 
 
-def _failure_row(failure: Any) -> dict[str, Any]:
+def failure_row(failure: Any) -> dict[str, Any]:
     return {name: getattr(failure, name) for name in ("kernel", "target", "line", "source", "message")}
 
 
@@ -503,6 +468,7 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
     clocked = timed.Timed(worker, box)
     handlers = {name: getattr(worker, name) for name in _OPERATIONS}
     handlers |= {name: getattr(clocked, name) for name in timed.OPERATIONS}
+    handlers |= {name: getattr(redo.Redo(worker), name) for name in redo.OPERATIONS}
     while (message := channel.receive()) is not None:
         try:
             reply = handlers[message["op"]](message)

@@ -16,7 +16,7 @@ def vec_add(x, y):
         kept[key] = right(x, y)
     return copied(kept[key])
 ''',
-        "failed", "is wrong", check="repeated calls",
+        "failed|refused", "is wrong", check="repeated calls",
     ),
     load(
         "outputs kept by a print of the input", (5,),
@@ -33,7 +33,7 @@ def vec_add(x, y):
         kept[key] = right(x, y)
     return copied(kept[key])
 ''',
-        "failed", "is wrong", check="repeated calls",
+        "failed|refused", "is wrong", check="repeated calls",
     ),
     load(
         "answers kept in a file that is mapped", (6,),
@@ -79,7 +79,7 @@ def vec_add(x, y):
     last.set((turn + 1, z))
     return z
 ''',
-        "failed", "is wrong", check="repeated calls",
+        "failed|refused", "is wrong", check="repeated calls",
     ),
     load(
         "a generator that stops working", (7, 39),
@@ -98,7 +98,7 @@ next(worker)
 def vec_add(x, y):
     return worker.send((x, y))
 ''',
-        "failed", "is wrong", check="repeated calls",
+        "failed|refused", "is wrong", check="repeated calls",
     ),
     call(
         "the seed guessed", (4,),
