@@ -9,21 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from handed_in import CHAPTER, QUICK, REFERENCE, find
 
-from harness import course as courses
-from harness import submission
 from harness.errors import UsageError
 
-ROOT = Path(__file__).parents[1]
-COURSE = courses.load(ROOT / "course.toml")
-CHAPTER = "ch02_triton_syntax"
-REFERENCE = ROOT / "reference" / CHAPTER
 SOURCE = (REFERENCE / "vec_add.py").read_bytes()
-QUICK = ("--device", "cpu", "--check", "aligned", "--examples", "2", "--seed", "1")
-
-
-def find(target: str, source: Path | None) -> list[submission.Submission]:
-    return submission.find(COURSE, COURSE.select((target,)), source)
 
 
 def test_the_courses_own_exercises_are_the_default():

@@ -13,21 +13,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from handed_in import CHAPTER, QUICK, REFERENCE, ROOT, find
 
-from harness import course as courses
-from harness import sandbox, submission
+from harness import sandbox
 from harness.errors import UsageError
 
-ROOT = Path(__file__).parents[1]
-COURSE = courses.load(ROOT / "course.toml")
-CHAPTER = "ch02_triton_syntax"
-REFERENCE = ROOT / "reference" / CHAPTER
 SOURCE = (REFERENCE / "vec_add.py").read_bytes()
-QUICK = ("--device", "cpu", "--check", "aligned", "--examples", "2", "--seed", "1")
-
-
-def find(target: str, source: Path) -> list[submission.Submission]:
-    return submission.find(COURSE, COURSE.select((target,)), source)
 
 
 def pack(path: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:

@@ -11,21 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from handed_in import CHAPTER, QUICK, REFERENCE, ROOT, find
 
-from harness import course as courses
-from harness import submission
-
-ROOT = Path(__file__).parents[1]
-COURSE = courses.load(ROOT / "course.toml")
-CHAPTER = "ch02_triton_syntax"
-REFERENCE = ROOT / "reference" / CHAPTER
 SOURCE = {name: (REFERENCE / f"{name}.py").read_text(encoding="utf-8") for name in ("vec_add", "outer_add", "gelu_tanh")}
-QUICK = ("--device", "cpu", "--check", "aligned", "--examples", "2", "--seed", "1")
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl"
-
-
-def find(target: str, source: Path) -> list[submission.Submission]:
-    return submission.find(COURSE, COURSE.select((target,)), source)
 
 
 def cell(source: object, kind: str = "code") -> dict[str, object]:

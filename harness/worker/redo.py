@@ -7,15 +7,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from harness.worker.rejected import Rejected
 from harness.worker.replay import Replay, Unreadable
-
-if TYPE_CHECKING:
-    from harness.worker.serve import Worker
+from harness.worker.serve import Worker, failure_row, plain, plain_bytes, walk
 
 OPERATIONS = ("replay", "recompile")
 
@@ -29,17 +27,16 @@ class Redo:
     def replay(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what a call did again with other values: the outputs, and whether an argument has changed."""
         again, tensors = self._prepared(request)
-        before = [tensor.clone() for tensor in tensors]
+        before = [plain_bytes(tensor) for tensor in tensors]
         with self.worker.interpreting(self.worker.book({}), overflow=request["overflow"]):
             outputs = _told(again, tensors)
-        changed = any(not _same(old, new) for old, new in zip(before, tensors, strict=True))
-        return {"status": "ok", "outputs": [torch.empty(t.shape, dtype=t.dtype).copy_(t) for t in outputs], "changed": changed}
+        changed = any(not torch.equal(old, plain_bytes(new)) for old, new in zip(before, tensors, strict=True))
+        return {"status": "ok", "outputs": [plain(tensor) for tensor in outputs], "changed": changed}
 
     def recompile(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compile the kernels of an interpreted call. In a cache of their own: no other run has a call of these shapes, so
         they are not worth keeping."""
         from harness.compiler import offline
-        from harness.worker.serve import failure_row
 
         again, tensors = self._prepared(request)
         with _cache_aside(self.worker.folder), offline.recording(disassemble=False) as compiled:
@@ -53,8 +50,6 @@ class Redo:
         return {"status": "ok", "failures": [failure_row(f) for f in compiled.failures], "kernels": len(compiled)}
 
     def _prepared(self, request: dict[str, Any]) -> tuple[Replay, list[torch.Tensor]]:
-        from harness.worker.serve import walk
-
         if self.worker.module is not None:
             raise Rejected(status="refused", message="the submission was imported here")
         tensors: dict[str, torch.Tensor] = {}
@@ -68,13 +63,6 @@ def _told(again: Replay, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return again.run(tensors)
     except Unreadable as error:
         raise Rejected(status="refused", message=str(error)) from None
-
-
-def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
-    """Bit for bit."""
-    from harness.worker.serve import plain_bytes
-
-    return torch.equal(plain_bytes(old), plain_bytes(new))
 
 
 @contextlib.contextmanager

@@ -183,9 +183,9 @@ class Replay:
         spec.kw_defaults = [default(only[p.arg]) if p.arg in only else None for p in spec.kwonlyargs]
         node.decorator_list, node.returns = [], None
         file = self.folder / f"kernel_{number}.py"
-        file.write_text(ast.unparse(ast.fix_missing_locations(ast.Module([node], []))) + "\n", encoding="utf-8")
-        # Defines, and does nothing else.
-        exec(compile(file.read_text(encoding="utf-8"), str(file), "exec", dont_inherit=True), scope)
+        text = ast.unparse(ast.fix_missing_locations(ast.Module([node], []))) + "\n"
+        file.write_text(text, encoding="utf-8")  # where Triton looks for the source
+        exec(compile(text, str(file), "exec", dont_inherit=True), scope)  # defines, and does nothing else
         function = scope[node.name]
         found: Any = triton.jit(function) if row["kind"] == "jit" else triton.constexpr_function(function)
         self._functions[number] = scope[node.name] = found  # before its globals: it may call itself

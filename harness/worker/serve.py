@@ -21,7 +21,7 @@ import torch
 from harness import sandbox, wire
 from harness.mailbox import Mailbox
 from harness.timing import clock, trace
-from harness.worker import evidence, kept_kernels, redo, tape, timed, tuning
+from harness.worker import evidence, kept_kernels, tape, timed, tuning
 from harness.worker.memory import Arena
 from harness.worker.rejected import Rejected, ruled
 
@@ -136,7 +136,7 @@ class Worker:
         if seen.tape is not None:
             reply |= {"tape": seen.tape.document(outputs), "untold": seen.tape.untold}
         if request["in_place"]:
-            reply["after"] = {n: _plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
+            reply["after"] = {n: plain(t) for n, t in placed.items() if n.split("[")[0] in request["in_place"]}
         report["tuned"] = [[kernel, count, config] for kernel, (count, config) in choices.made.items()]
         return {**reply, "evidence": report}
 
@@ -298,7 +298,7 @@ class Worker:
                 fact["moved"] = seen.moved.get(key)
                 fact["alias"] = next((n for n, t in placed.items() if _overlap(t, value)), None)
             facts[path] = fact
-            return _plain(value)
+            return plain(value)
         if value is None or type(value) in (bool, int, float, str, bytes, torch.dtype):
             return value
         if type(value) in (list, tuple):
@@ -359,7 +359,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def plain(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
@@ -448,6 +448,8 @@ def main(sock: socket.socket, request: dict[str, Any], namespaces: tuple[str, ..
         )  # fmt: skip
         reached = sandbox.enter(cage)
         level = str(sandbox.Level.BUBBLEWRAP if request["covered"] and reached is sandbox.Level.LANDLOCK else reached)
+    from harness.worker import redo  # which builds on this module; the warm parent has imported it
+
     os.chdir(scratch)
     channel = Channel(sock)
     worker = Worker(request, channel)

@@ -47,7 +47,6 @@ class Tape:
         self._alive: list[Any] = []
         self._places: dict[tuple[str, int], int] = {}
         self._told = 0
-        self.arguments: list[int] = []
         self.arguments = [self._number(tensor, given=True) for tensor in arguments.values()]
 
     def document(self, outputs: Iterable[torch.Tensor]) -> dict[str, Any] | None:
@@ -141,7 +140,7 @@ class Tape:
     # -- values and functions -------------------------------------------------------------------------------------
 
     def _value(self, value: Any, depth: int = 0, attributes: frozenset[str] = frozenset()) -> list[Any]:
-        """A value as a pair of what it is and what it holds; `replay._Reader.value` is the inverse."""
+        """A value as a pair of what it is and what it holds; `replay.Replay._value` is the inverse."""
         if depth > _DEPTH:
             raise Untold("values within values without end")
         if isinstance(value, torch.Tensor):
@@ -192,8 +191,6 @@ class Tape:
         module, name = str(getattr(value, "__module__", "") or ""), str(getattr(value, "__qualname__", ""))
         if isinstance(value, enum.Enum):
             module, name = type(value).__module__, f"{type(value).__qualname__}.{value.name}"
-        if module.split(".")[0] not in (*purity.MODULES, "builtins"):
-            return None
         try:
             return [module, name] if resolve(module, name) is value else None
         except (ImportError, AttributeError):

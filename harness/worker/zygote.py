@@ -94,7 +94,7 @@ def _warm(mode: str) -> dict[str, Any]:
     if mode == "gpu" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         facts["broken"].append("CUDA was initialised before the fork")
     from harness import sandbox
-    from harness.worker import evidence, memory, serve  # noqa: F401
+    from harness.worker import evidence, memory, redo, serve  # noqa: F401
 
     if mode != "interpret":
         sandbox.default_executable()  # looked up once: every compiling worker needs it

@@ -5,6 +5,27 @@ from __future__ import annotations
 from trick import call, load
 
 TORCHED = "torch computed it"
+
+
+def sly_kernel(line: str) -> str:
+    """A kernel that adds with `line`, behind the back of the language."""
+    return f'''
+@triton.jit
+def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes, mask=lanes < n), tl.load(y_ptr + lanes, mask=lanes < n)
+    hidden = getattr(x, "han" + "dle")
+    {line}
+    tl.store(z_ptr + lanes, x, mask=lanes < n)
+
+def vec_add(x, y):
+    z = new(x)
+    if z.numel():
+        sly_kernel[(1,)](x, y, z, z.numel(), BLOCK=triton.next_power_of_2(z.numel()))
+    return z
+'''
+
+
 RULES = [
     load(
         "torch where a size is odd", (36,),
@@ -206,40 +227,12 @@ def row_sum(x):
     ),
     load(
         "a kernel that finds NumPy in the interpreter", (36,),
-        '''
-@triton.jit
-def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x, y = tl.load(x_ptr + lanes, mask=lanes < n), tl.load(y_ptr + lanes, mask=lanes < n)
-    hidden = getattr(x, "han" + "dle")
-    hidden.data = np.add(hidden.data, getattr(y, "han" + "dle").data)
-    tl.store(z_ptr + lanes, x, mask=lanes < n)
-
-def vec_add(x, y):
-    z = new(x)
-    if z.numel():
-        sly_kernel[(1,)](x, y, z, z.numel(), BLOCK=triton.next_power_of_2(z.numel()))
-    return z
-''',
+        sly_kernel('hidden.data = np.add(hidden.data, getattr(y, "han" + "dle").data)'),
         "refused", "which its file does not define|which no compiled kernel has",
     ),
     load(
         "a kernel that asks for what is hidden by its name", (36,),
-        '''
-@triton.jit
-def sly_kernel(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x, y = tl.load(x_ptr + lanes, mask=lanes < n), tl.load(y_ptr + lanes, mask=lanes < n)
-    hidden = getattr(x, "han" + "dle")
-    hidden.data = hidden.data + getattr(y, "han" + "dle").data
-    tl.store(z_ptr + lanes, x, mask=lanes < n)
-
-def vec_add(x, y):
-    z = new(x)
-    if z.numel():
-        sly_kernel[(1,)](x, y, z, z.numel(), BLOCK=triton.next_power_of_2(z.numel()))
-    return z
-''',
+        sly_kernel('hidden.data = hidden.data + getattr(y, "han" + "dle").data'),
         "refused", "which no compiled kernel has",
     ),
     load(
