@@ -34,6 +34,7 @@ from harness.timing.lock import DeviceLock
 
 DURATIONS = "durations"  # of checks on a GPU, in seconds: a table that is remembered
 LEFT_OUT = "another check has failed, and no more was asked for"
+FEW_EXAMPLES = 4  # of a check that was not asked for, but is needed by one that was
 TICK_S = 0.2  # between two looks at which checks run by now
 _Judged = tuple[CheckResult, set[str]]  # of a check, and the sandboxes that its process has seen
 Progress = Callable[[str, str, str], None]  # exercise, check, status ("running" or how it ended)
@@ -147,7 +148,9 @@ class Run:
             lab.again = Again(lambda: self._fork(job, device), job.submission.files, exercise.limits)
         replay = options.replay(exercise.id)
         shrink_s = checking.SHRINK_S if options.shrink_s is None else options.shrink_s
-        setting = checking.Setting(options.seed, self._examples, options.gpu, replay, shrink_s)
+        only = options.only(job.submission)
+        examples = self._examples if only is None or name in only else min(self._examples, FEW_EXAMPLES)
+        setting = checking.Setting(options.seed, examples, options.gpu, replay, shrink_s)
         try:
             with self._sharing():
                 return checking.run(lab, check, _points(exercise, name), setting, "")

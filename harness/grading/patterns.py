@@ -53,9 +53,21 @@ class Pattern:
         return (self._random(name).choice(values),) if self.number else values
 
     def turn(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """One of the values; another one in the next pattern."""
-        first = random.Random(f"{self.salt}/{name}").randrange(len(values))
-        return (values[(first + self.number) % len(values)],) if self.number else values
+        """One of the values; in the next pattern one that stands far from it, so that two patterns see both halves of them."""
+        if not self.number:
+            return values
+        first = random.Random(f"{self.salt}/{name}").random()
+        return (values[int((first + _spread(self.number - 1)) % 1 * len(values))],)
+
+
+def _spread(number: int) -> float:
+    """0, 1/2, 1/4, 3/4, 1/8, ...: the first few of them are spread evenly over [0, 1) (van der Corput's sequence)."""
+    place, scale = 0.0, 0.5
+    while number:
+        number, digit = divmod(number, 2)
+        place += digit * scale
+        scale /= 2
+    return place
 
 
 def specialised(n: int) -> str:
