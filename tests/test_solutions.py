@@ -15,7 +15,6 @@ from harness import course as courses
 COURSE = courses.load(Path(__file__).parents[1] / "course.toml")
 
 
-@pytest.mark.xdist_group("gate")  # one after the other: each keeps two cores busy
 @pytest.mark.parametrize("exercise", list(COURSE.exercises()), ids=lambda e: e.id)
 def test_every_solution_is_graded_as_it_must_be(grade, device, seed, exercise):
     outcome = grade("gate", exercise.id, "--device", device, "--seed", seed, "--no-timing")

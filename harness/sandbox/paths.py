@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+CLOSED: Final = ("reference", "graders", "tests", "exercises", ".git")  # of the repository, to every worker
 SYSTEM: Final = (
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime",
@@ -87,7 +88,7 @@ def default_readable(repository: Path) -> tuple[Path, ...]:
         found += without(path, [repository]) if path.is_dir() else [path] if path.exists() else []
     found += [path for path in _prefixes(repository) if path.exists()]
     found.append(repository / "harness")
-    closed = [repository / name for name in ("reference", "graders", "tests", "exercises", ".git")]
+    closed = [repository / name for name in CLOSED]
     kept = dict.fromkeys(path for path in found if not any(c.is_relative_to(path.resolve()) for c in closed))
     return (*outermost(kept), *(Path(name) for name in _PROC))
 

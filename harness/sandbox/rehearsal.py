@@ -13,10 +13,10 @@ from pathlib import Path
 from harness.sandbox import cage, namespaces
 from harness.sandbox.bubblewrap import REPOSITORY
 from harness.sandbox.model import Cage, Limits
+from harness.sandbox.paths import CLOSED
 from harness.sandbox.syscalls import die_with_parent
 
 _NEEDED = ("pid", "net", "ipc", "mnt")
-_CLOSED = ("reference", "graders", "tests", "exercises", ".git")
 _LONGEST = 2000  # bytes of a reason
 _SUCCESS = 0
 _BYTES = 1 << 20
@@ -58,7 +58,7 @@ def _worker(folder: Path, gpu: bool) -> None:
     if os.listdir(folder) != ["own"]:
         raise _Unfit("a worker in bubblewrap sees the scratch folder of another")
     # Where the environment of Python is the repository's own folder, other things of it are there.
-    if found := [name for name in _CLOSED if (REPOSITORY / name).exists()]:
+    if found := [name for name in CLOSED if (REPOSITORY / name).exists()]:
         raise _Unfit(f"{', '.join(found)} can be seen in bubblewrap")
     (own / "file").write_text("x")
     if gpu:

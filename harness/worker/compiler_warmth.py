@@ -6,19 +6,24 @@ import contextlib
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def compiling() -> Iterator[None]:
-    """While the block runs, compile a kernel for a GPU that need not be there. Triton hashes its own files and asks
-    ptxas for its version, once a process. CUDA stays untouched; the thread has ended when the block has."""
-    thread = threading.Thread(target=_compile_one)
+def beside(work: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, do `work` in a thread, which has ended when the block has: afterwards there are forks."""
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         yield
     finally:
         thread.join()
+
+
+def compiling() -> contextlib.AbstractContextManager[None]:
+    """While the block runs, compile a kernel for a GPU that need not be there. Triton hashes its own files and asks
+    ptxas for its version, once a process. CUDA stays untouched."""
+    return beside(_compile_one)
 
 
 def _compile_one() -> None:

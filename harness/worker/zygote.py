@@ -17,9 +17,7 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,11 +26,11 @@ from harness.sandbox.syscalls import die_with_parent
 RECEIVE = 1 << 16
 
 
-@contextlib.contextmanager
-def _rehearsed(mode: str, control: socket.socket) -> Iterator[None]:
+def _rehearsed(mode: str, control: socket.socket) -> contextlib.AbstractContextManager[None]:
     """While the block runs, a worker without a submission shuts itself in: where bubblewrap does not do for workers, the
     examiner hears why, and this process ends at once."""
     from harness.sandbox import rehearsal
+    from harness.worker import compiler_warmth
 
     end = rehearsal.begin(Path(tempfile.mkdtemp(prefix="rehearsal-")), gpu=mode == "gpu")
 
@@ -40,12 +38,7 @@ def _rehearsed(mode: str, control: socket.socket) -> Iterator[None]:
         if why := end():
             _unfit(control, why)
 
-    thread = threading.Thread(target=wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
+    return compiler_warmth.beside(wait)
 
 
 def _unfit(control: socket.socket, why: str) -> NoReturn:
