@@ -23,16 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--examples-seed", default="2026", help="seed of the examples that solutions are graded with")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes up to a minute comes first, so that no core waits for it at the end. Interpreted, exercises are graded one
-    after the other: each keeps two cores busy."""
-    items.sort(key=lambda item: not item.nodeid.startswith(("tests/test_solutions.py", "tests/gate/test_gate.py")))
-    for item in items if config.getoption("--device") == "cpu" else ():
-        if item.nodeid.startswith("tests/test_solutions.py"):
-            item.add_marker(pytest.mark.xdist_group("gate"))
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a run of the command left: exit code, output, and the result document where one was written."""
