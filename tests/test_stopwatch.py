@@ -40,7 +40,6 @@ COURSE = courses.load(Path(__file__).parents[1] / "course.toml")
 SLOW = Peaks(1e6, {}, 0)  # a device of 1 MB/s: 3 x 256 bytes take .77 ms at its roofline, .64 ms at its floor
 
 
-BLANK_MS = 0.0034  # what this process reads of a call of next to nothing
 GOES_ON, HANGS = -1e9, -2e9  # of a time: the worker answers and goes on to other things; it does not answer
 QUICK = Peaks(1e9, {}, 0)
 
@@ -60,7 +59,6 @@ class Lab:
         self.changes, self.samples = False, 0
         self.asked, self.dropped = [], False
         self.traced, self.elsewhere = None, []
-        self.blank_ms = BLANK_MS
 
     def ask(self, request, limit_s, poll_s=None, meanwhile=None):
         self.asked.append(request["op"])
@@ -83,9 +81,6 @@ class Lab:
         return {}
 
     warm = prime
-
-    def blank(self, request):
-        return {"ms": self.blank_ms}
 
     def sample(self, request):
         self.box.post(mailbox.READY)
@@ -177,7 +172,6 @@ def device(monkeypatch):
 
     monkeypatch.setattr(timing.witness, "Slope", Slope)
     monkeypatch.setattr("harness.timing.side.clock.call", call)
-    monkeypatch.setattr(Side, "blank", lambda self: BLANK_MS)
     monkeypatch.setattr("harness.timing.side.Trace", Trace)
     monkeypatch.setattr(timing, "_profiler_starts", lambda: True)
     monkeypatch.setattr(timing, "_flush_bytes", lambda device: 64)
@@ -242,24 +236,6 @@ def test_an_output_kept_from_an_earlier_call_is_wrong():
 @pytest.mark.parametrize("time", [0.0, -1.0, math.nan, math.inf, b"1.0", b""])
 def test_what_is_no_time_is_invalid(time):
     found = judged(Lab([1.0, 1.0, 1.0, time]))
-    assert found.status is Performance.INVALID
-    assert "no clock says so" in found.message
-
-
-@pytest.mark.parametrize(("more", "less"), [(0, 0), (2e-4, 2e-4), (-3e-4, -3e-4), (1.0, 4e-4), (-1.0, -4e-4)])
-def test_what_its_process_marks_add_is_taken_off_within_bounds(more, less):
-    """Events read more of the same call in one process than in another; a worker's word for it moves little."""
-    lab = Lab(itertools.repeat(1.0))
-    lab.blank_ms = max(0.0, BLANK_MS + more)
-    (case,) = judged(lab).cases
-    assert case.time_ms == pytest.approx(1 - less, abs=1e-9)
-
-
-@pytest.mark.parametrize("told", [None, "3", -1.0, math.nan, math.inf])
-def test_a_blank_that_is_no_time_is_invalid(told):
-    lab = Lab(steady(1.0))
-    lab.blank_ms = told
-    found = judged(lab)
     assert found.status is Performance.INVALID
     assert "no clock says so" in found.message
 

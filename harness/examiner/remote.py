@@ -55,13 +55,6 @@ class Remote:
         self.samples(case, 1, lambda sample: taken.append(sample(seed)))
         return taken[0]
 
-    def blank(self) -> float:
-        """The milliseconds that the worker reads of a call of next to nothing."""
-        told = self._ask("blank").get("ms")
-        if not isinstance(told, float) or not 0 <= told < math.inf:
-            raise Wrong(f"a call of next to nothing took {told!r} ms: no clock says so")
-        return told
-
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""
         self._ask("fill", case=case, seeds=list(seeds))
@@ -70,7 +63,7 @@ class Remote:
         """A burst of calls on those values, until elements of an output are there, by this process' clock: the
         milliseconds of all of it, and those that queueing took, as the worker says."""
         taken = _Taken(number, index)
-        queued = self._ask("burst", taken, spin_ms=spin_ms).get("queued_ms")
+        queued = self._ask("burst", taken, spin_ms=spin_ms)["queued_ms"]
         if not isinstance(queued, float):
             raise Wrong(f"a burst was queued in {queued!r} ms: no clock says so")
         values, _ = self.chosen(number, index)

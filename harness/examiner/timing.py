@@ -46,7 +46,6 @@ SAMPLED = 4096  # elements of a timed output that are checked, chosen after it w
 # The output of one call in each so many pairs is checked, and which one nobody knows before: eight in the first look, and
 # whoever would move a later one's median is wrong in too many of the calls that it adds.
 CHECK_EVERY, CHECK_EVERY_LATER, CHECK_EVERY_SHORT = 4, 16, 32
-APART_MS = 0.0004  # the most that the marks of two processes differ in; more is not taken off
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
@@ -155,8 +154,6 @@ class Stopwatch:
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
             if not all(ours for ours, _ in times):
                 raise Wrong("no kernel ran in a timed call")
-        else:
-            times = [(ours - self._apart_ms, theirs) for ours, theirs in times]
         pairs = [Pair(ours, theirs, seen) for (ours, theirs), seen in zip(times, conditions, strict=True)]
         floor = roofline.floor_ms(self.peaks, self.work[number])
         fastest = min(pair.ours for pair in pairs)
@@ -167,12 +164,6 @@ class Stopwatch:
             )
         self.pairs[number] += pairs
         return pairs
-
-    @functools.cached_property
-    def _apart_ms(self) -> float:
-        """What the events of the worker's process read more than this one's of the same call (docs/timing.md, scatter)."""
-        apart = self.ours.blank() - self.theirs.blank()
-        return min(APART_MS, max(-APART_MS, apart))
 
     def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
         """The turns in stretches, each up to one whose output is to be checked, or to the end."""

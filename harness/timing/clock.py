@@ -22,7 +22,7 @@ CYCLES_PER_MS = 2_000_000  # of the spin, about
 
 # Looked up once, before a submission is imported: what it puts in their place afterwards is not asked.
 _Event, _record, _elapsed = torch.cuda.Event, torch.cuda.Event.record, torch.cuda.Event.elapsed_time
-zero, _sleep, _now = torch.Tensor.zero_, torch.cuda._sleep, time.perf_counter
+_zero, _sleep, _now = torch.Tensor.zero_, torch.cuda._sleep, time.perf_counter
 wait_for_all: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
 
 Around = Callable[[], contextlib.AbstractContextManager[None]]
@@ -65,7 +65,7 @@ def call(
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     _forget_persisting_lines()
     with before():
-        zero(flush)
+        _zero(flush)
         if around is None:
             _sleep(HEAD_START)  # type: ignore[no-untyped-call]
     _record(start)
@@ -88,7 +88,7 @@ def burst(
     _sleep(int(spin_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
     results = []
     for args in calls:
-        zero(flush)
+        _zero(flush)
         results.append(function(*args))
     queued = _now() - started
     wait_for_all()

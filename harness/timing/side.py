@@ -14,7 +14,6 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -23,7 +22,6 @@ from harness import data
 from harness.timing import clock
 from harness.timing.trace import Kernel, Trace
 
-BLANKS = 48  # calls of next to nothing
 FEW = 16  # elements of an output that show that a burst is over
 _ASKED = struct.Struct(f"<{1 + FEW}q")
 
@@ -65,12 +63,6 @@ class Side:
             output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
         self.outputs = [output]
         return milliseconds
-
-    def blank(self) -> float:
-        """The milliseconds that are read of a call of next to nothing: what this process' marks add to any call."""
-        with clock.on(self.device):
-            taken = [clock.call(clock.zero, [self.flush[:1]], self.flush, self._harness)[1] for _ in range(BLANKS)]
-        return fmean(sorted(taken)[BLANKS // 4 : -BLANKS // 4])
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""

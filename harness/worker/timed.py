@@ -18,7 +18,7 @@ from harness.timing.side import Side, few
 from harness.worker import evidence
 from harness.worker.rejected import Rejected, ruled
 
-OPERATIONS = ("warm", "prime", "blank", "sample", "fill", "burst", "trace", "peek")
+OPERATIONS = ("warm", "prime", "sample", "fill", "burst", "trace", "peek")
 _frames, _now = sys._current_frames, time.monotonic  # bound before a submission is imported
 
 
@@ -69,10 +69,6 @@ class Timed:
                 self._call(*args)
                 clock.wait_for_all()
         return {"status": "ok"}
-
-    def blank(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What is read of a call of next to nothing in this process."""
-        return {"status": "ok", "ms": self.side.blank()}
 
     def _begun(self, request: dict[str, Any]) -> Side:
         """What the clock needs, allocated by the first request."""
