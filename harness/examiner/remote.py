@@ -33,6 +33,7 @@ class Remote:
         self._lab = lab
         self.own: frozenset[str] = frozenset()  # names of the submission's kernels, as far as a trace has told
         self._samples = 0  # since the trace began
+        self.places = 1  # as of `Side`
 
     def _ask(self, operation: str, meanwhile: Meanwhile | None = None, calls: int = 1, **request: Any) -> dict[str, Any]:
         limit_s = calls * self._lab.exercise.limits.call_s
@@ -44,7 +45,7 @@ class Remote:
         """Do `work` with a function that gives the milliseconds of one call on the values of a seed; it may be called
         `count` times."""
         talk = _Talk(work, self._lab.exercise.limits.call_s)
-        self._ask("sample", talk, count, case=case)
+        self._ask("sample", talk, count, case=case, places=self.places)
         self._samples += talk.count
         if not talk.over:
             raise Wrong("the worker ended the timed calls")

@@ -14,9 +14,9 @@ import torch
 # Work that goes on this long after the call's own stream is done was put somewhere else: it counts as well. Below it
 # is the host, which takes tens of microseconds to notice that the device is idle.
 SLACK_MS = 0.1
-# The device spins this many cycles (half a millisecond) before the start is marked, so that the launches of the call, at
+# The device spins this many cycles (a quarter of a millisecond) before the start is marked, so that the launches of the call, at
 # which a witness looks in the worker, are queued by then and the time between the marks is the device's, not the host's.
-HEAD_START = 1_000_000
+HEAD_START = 500_000
 CYCLES_PER_MS = 2_000_000  # of the spin, about
 
 

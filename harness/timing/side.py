@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,18 @@ class Side:
         self.function, self.device = function, device
         self.flush = torch.empty(flush_bytes // 4, dtype=torch.int32, device=device)
         self.outputs: list[Any] = []  # of the last sample, or of every call of the last burst
+        self.places = 1  # calls whose arguments and outputs are held, so that those of the next ones lie elsewhere
         self._args: list[list[Any]] = []
+        self._held: deque[tuple[list[list[Any]], list[Any]]] = deque()
         self._trace: Trace | None = None
 
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
-        self.outputs = []
+        while len(self._held) >= self.places:
+            self._held.popleft()
+        self._held.append((self._args, self.outputs))
         with clock.on(self.device):
             with self._harness():
-                # The last call's arguments are still held, so these lie elsewhere.
                 self._args = [data.arguments(case, seed, self.device)]
             around = self._trace.call if self._trace is not None else None
             output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
@@ -67,6 +71,7 @@ class Side:
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""
         self.outputs = []
+        self._held.clear()
         with clock.on(self.device):
             self._args = [data.arguments(case, seed, self.device) for seed in seeds]
             clock.wait_for_all()
@@ -89,6 +94,7 @@ class Side:
     def give_back(self) -> None:
         """The memory of the last calls, back to the device."""
         self.outputs, self._args = [], []
+        self._held.clear()
         torch.cuda.empty_cache()
 
     def start_trace(self, folder: Path) -> None:

@@ -9,10 +9,11 @@ distribution is (H. A. David and H. N. Nagaraja, *Order Statistics*, 3rd edition
 would estimate the same and need random numbers: the same samples could give two verdicts.
 
 Cases are joined by the geometric mean of their medians; half-widths add in quadrature, on the scale of logarithms. The
-samples are looked at after 32, 128 and 256 pairs; each look spends a third of the error that the verdict may
-have (Bonferroni), so that looking often does not turn chance into a verdict. Short calls scatter more, from one to the
-next and from one process to another, and to begin and end a trace of them takes as long as 100 pairs: they are looked
-at after 256 and 512 pairs, and need not be known so well.
+samples are looked at twice; each look spends half of the error that the verdict may have (Bonferroni), so that looking
+again does not turn chance into a verdict. What two pairs tell is independent on an H200, so the scatter of a verdict falls
+with the root of their number; the second look is at as many as fit into a second of the device for a call of .2 ms. Short
+calls scatter more, and to begin and end a trace of them takes as long as 100 pairs: they are looked at later, and need
+not be known so well.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from statistics import median
 
 from harness.status import Performance
 
-LOOKS = (32, 128, 256)  # pairs of each case after which the verdict is tried
+LOOKS = (64, 224)  # pairs of each case after which the verdict is tried
 LOOKS_SHORT = (256, 512)  # where calls are short
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
 # Half-width, as a share of the ratio, that a clear verdict must have as well: what is printed is stable. For short calls.
-PRECISE, PRECISE_SHORT = 0.0015, 0.01
+PRECISE, PRECISE_SHORT = 0.0012, 0.01
 BUDGET_MS = 1000.0  # of the device, for the pairs of one case
 FEWEST_CLEAN = 0.5  # share of the pairs that must be left when disturbed ones are thrown out
 DRIFT = 0.05  # change of the clock between the calls of a pair that disturbs it

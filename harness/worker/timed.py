@@ -87,6 +87,7 @@ class Timed:
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time calls on new values in new memory, with a cold L2: one for each seed that comes, until none does."""
         box, gone = self._page(request)
+        self.side.places = request["places"]
         with self._watched():
             box.post(mailbox.READY)
             while box.wait(mailbox.GO, gone) and (seed := box.data()):
