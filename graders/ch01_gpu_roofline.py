@@ -383,6 +383,7 @@ class stream_copy(TensorGrader):
 
     inputs = arguments(x=tensor("*S"), dtypes=(*FLOATS, *I, torch.uint8, torch.bool), most_dims=4)
     bound = bounds.exact()
+    pointwise = True
     moves = "preparation"  # contiguous() may straighten the input, but torch must not have made the copy
     benchmarks = (case("clone", torch.clone, x=normal_data(2**27)),)
 

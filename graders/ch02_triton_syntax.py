@@ -39,6 +39,7 @@ class vec_add(TensorGrader):
 
     inputs = arguments(x=tensor("*S"), y=tensor("*S"), dtypes=F + I)
     bound = bounds.rounding()
+    pointwise = True
     overflow = False
     benchmarks = (case("torch.add", torch.add, x=normal_data(2**26), y=normal_data(2**26)),)
 
@@ -102,6 +103,7 @@ class gelu_tanh(TensorGrader):
     # |2u| exp(-|2u|) <= 0.37 of x. With exp, the sum, the quotient and the product that is 6; in the form with
     # tanh less. Twice as many would hide an argument that was rounded to 16 bits.
     bound = bounds.pointwise(operations=8)
+    pointwise = True
     benchmarks = (
         case("F.gelu(approximate='tanh')", lambda x: nn.gelu(x, approximate="tanh"), x=normal_data(2**26)),
     )

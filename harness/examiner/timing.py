@@ -32,7 +32,7 @@ from harness.examiner.remote import Remote, Sample
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import wait_for_closed
 from harness.grading.domain import Drawn
-from harness.grading.grader import Case, TensorGrader
+from harness.grading.grader import SAMPLED, Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
 from harness.status import Performance, Status
 from harness.timing import provenance, roofline, verdict
@@ -42,7 +42,6 @@ from harness.timing.side import Side
 from harness.timing.trace import Kernel, Trace, total_ms
 from harness.timing.verdict import Pair
 
-SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
 # The output of one call in each so many pairs is checked, and which one nobody knows before: eight in the first look, and
 # whoever would move a later one's median is wrong in too many of the calls that it adds.
 CHECK_EVERY, CHECK_EVERY_LATER, CHECK_EVERY_SHORT = 8, 16, 32
@@ -346,7 +345,7 @@ class Stopwatch:
         generator = torch.Generator().manual_seed(data.fresh_seed())
 
         def choose(n: int, count: int) -> torch.Tensor:
-            return torch.randperm(n, generator=generator)[:count].to(device)
+            return torch.randint(n, (count,), generator=generator).to(device)
 
         args = dict(zip(inputs, data.arguments(inputs, seed, device), strict=True))
         excerpt = grader.excerpt(choose, **args)

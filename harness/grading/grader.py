@@ -109,6 +109,9 @@ def booleans(*shape: int, density: float = 0.5) -> dict[str, Any]:
     return {"kind": "mask", "shape": list(shape), "dtype": torch.bool, "density": density}
 
 
+SAMPLED = 4096  # elements of a timed output that are checked, chosen after it was made
+
+
 class Grader:
     """An exercise's checks. Subclasses add methods marked with `check` or `law`."""
 
@@ -149,6 +152,7 @@ class TensorGrader(Grader):
     bound: Bound
     result: torch.dtype | None = None  # the output's dtype; None: that of the first tensor
     special = True
+    pointwise = False  # an element of the output depends on the elements of the inputs at its position alone
     # A dimension each of whose indices may take a program of its own, which is slow to interpret: there few of them in
     # most examples, many in some.
     program_each: str | None = None
@@ -168,8 +172,14 @@ class TensorGrader(Grader):
     ) -> tuple[dict[str, Any], torch.Tensor] | None:
         """A smaller problem whose answer is part of the answer to `args`: its arguments, and where in the whole (flat)
         output the elements of its output stand. `choose(n, count)`: `count` of the numbers below `n`, which nobody knows
-        before. None: the oracle is quick enough for the whole."""
-        return None
+        before, perhaps one twice. None: the oracle is quick enough for the whole."""
+        tensors = {n: a for n, a in args.items() if isinstance(a, torch.Tensor)}
+        if not self.pointwise:
+            return None
+        shape = next(iter(tensors.values())).shape
+        index = choose(shape.numel(), SAMPLED)
+        at = torch.unravel_index(index, shape)
+        return {**args, **{n: a[at] for n, a in tensors.items()}}, index
 
     def result_dtype(self, drawn: dom.Drawn) -> torch.dtype:
         """The output's dtype for these arguments."""

@@ -55,19 +55,20 @@ def _forget_persisting_lines() -> None:
 
 def call(
     function: Callable[..., Any], args: list[Any], flush: torch.Tensor,
-    before: Around = contextlib.nullcontext, around: Around | None = None,
+    before: Around = contextlib.nullcontext, around: Around | None = None, queued_ms: float = 0.0,
 ) -> tuple[Any, float]:  # fmt: skip
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
 
     `before` and `around` enclose what is launched before the start is marked, and the call itself, of which `around` takes
-    the time: launches need not be queued ahead for that. The device that is meant must be the current one (`on`).
+    the time: launches need not be queued ahead for that. `queued_ms`: for so long at the least the device is busy already.
+    The device that is meant must be the current one (`on`).
     """
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     _forget_persisting_lines()
     with before():
         _zero(flush)
         if around is None:
-            _sleep(HEAD_START)  # type: ignore[no-untyped-call]
+            _sleep(max(0, HEAD_START - int(queued_ms * CYCLES_PER_MS)))  # type: ignore[no-untyped-call]
     _record(start)
     with around() if around is not None else contextlib.nullcontext():
         result = function(*args)
