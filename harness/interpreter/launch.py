@@ -20,7 +20,7 @@ from triton.runtime import interpreter as stock
 from triton.runtime.errors import InterpreterError
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from harness.interpreter import language, libdevice, reduction
+from harness.interpreter import language, libdevice, reduction, speed
 from harness.interpreter.state import STATE
 from harness.interpreter.watch import AddressBook
 
@@ -240,3 +240,4 @@ def install() -> None:
     """Put the launcher in stock's place; always, as it also carries the watch and the place in the grid."""
     stock.GridExecutor.__call__ = _launch
     stock.InterpretedFunction.__call__ = _call_device_function
+    speed.install(language_patch().change)
