@@ -46,9 +46,9 @@ from harness.timing.verdict import Pair
 # whoever would move a later one's median is wrong in too many of the calls that it adds.
 CHECK_EVERY, CHECK_EVERY_LATER, CHECK_EVERY_SHORT = 8, 16, 32
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
-# Short calls take up to 2 % more or less time by where their tensors lie, which a process chooses once: so many calls are
-# held at a time, and the next ones lie elsewhere.
-PLACES_SHORT = 16
+# A call takes more or less time by where its tensors lie, which a process chooses once: 2 % where it is short, some tenths of
+# a per cent else. So many calls are held at a time, and the next ones lie elsewhere.
+PLACES, PLACES_SHORT = 8, 16
 FLUSH_L2 = 4  # times the L2's size written between calls
 UNWATCHED = "NVML is not there: nobody watched the device's clock and its other users"
 UNTRACED = "the profiler is not there: short calls are timed by events, and nobody saw whose kernels ran"
@@ -268,9 +268,8 @@ class Stopwatch:
         outputs = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
         self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
-        for _ in range(2):
-            shortest = min(side.sample(case.inputs, data.fresh_seed()) for side in (self.ours, self.theirs))
-        self._short = shortest < SHORT_MS
+        taken = [side.sample(case.inputs, data.fresh_seed()) for _ in range(4) for side in (self.ours, self.theirs)]
+        self._short = min(taken[2:]) < SHORT_MS  # the first call of either is none to go by, and a host may be late once
         self._spread(number)
         if not known and self._short and number in self.traceable:  # one clock for all pairs of a case
             self.traced.add(number)
@@ -278,9 +277,9 @@ class Stopwatch:
     def _spread(self, number: int) -> None:
         """Hold as many calls of either side from now on as this case wants, and have them: in new memory a call takes longer."""
         fitting = torch.cuda.mem_get_info(self.device)[0] // OF_FREE_MEMORY // max(1, self.work[number].bytes)
-        places = max(1, min(PLACES_SHORT, fitting)) if self._short else 1
+        places = max(1, min(PLACES_SHORT if self._short else PLACES, fitting))
         self.ours.places = self.theirs.places = places
-        for side in (self.ours, self.theirs) * (places if places > 1 else 0):
+        for side in (self.ours, self.theirs) * places:
             side.sample(self.cases[number].inputs, data.fresh_seed())
 
     def _turn_to(self, number: int) -> None:

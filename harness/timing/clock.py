@@ -14,15 +14,37 @@ import torch
 # Work that goes on this long after the call's own stream is done was put somewhere else: it counts as well. Below it
 # is the host, which takes tens of microseconds to notice that the device is idle.
 SLACK_MS = 0.1
-# The device spins this many cycles (a quarter of a millisecond) before the start is marked, so that the launches of the call, at
-# which a witness looks in the worker, are queued by then and the time between the marks is the device's, not the host's.
+# The device is held for this many cycles (a quarter of a millisecond) before the start is marked, so that the launches of the
+# call, at which a witness looks in the worker, are queued by then and the time between the marks is the device's, not the host's.
 HEAD_START = 500_000
-CYCLES_PER_MS = 2_000_000  # of the spin, about
+CYCLES_PER_MS = 2_000_000  # about
+# Every thread of the device reads the clock until `cycles` are over. Nothing else runs meanwhile, on whatever stream: a block
+# needs room for one warp at least. One thread that spins would leave the device to whoever does not wait for his stream.
+_HOLD = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry hold(.param .u64 cycles)
+{
+    .reg .pred %waits;
+    .reg .u64 %first, %now, %most;
+    ld.param.u64 %most, [cycles];
+    mov.u64 %first, %clock64;
+WAIT:
+    mov.u64 %now, %clock64;
+    sub.u64 %now, %now, %first;
+    setp.lt.u64 %waits, %now, %most;
+    @%waits bra WAIT;
+    ret;
+}
+"""
+_HOLDING = 512  # threads of a block; those of a multiprocessor are a multiple of it
 
 
 # Looked up once, before a submission is imported: what it puts in their place afterwards is not asked.
 _Event, _record, _elapsed = torch.cuda.Event, torch.cuda.Event.record, torch.cuda.Event.elapsed_time
 _zero, _sleep, _now = torch.Tensor.zero_, torch.cuda._sleep, time.perf_counter
+_current_device, _current_stream = torch.cuda.current_device, torch.cuda.current_stream
 wait_for_all: Callable[[], None] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
 
 Around = Callable[[], contextlib.AbstractContextManager[None]]
@@ -30,14 +52,44 @@ Around = Callable[[], contextlib.AbstractContextManager[None]]
 
 @functools.cache
 def _driver() -> ctypes.CDLL | None:
-    with contextlib.suppress(OSError):
-        return ctypes.CDLL("libcuda.so.1")
+    with contextlib.suppress(OSError, AttributeError):
+        driver = ctypes.CDLL("libcuda.so.1")
+        for name in ("cuCtxResetPersistingL2Cache", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"):
+            getattr(driver, name)  # found now, not when a submission is watched
+        return driver
     return None
 
 
 def prepare() -> None:
     """Load what timing needs, before a submission is imported (which may not load libraries)."""
     _driver()
+
+
+@functools.cache
+def _holding(device: int) -> tuple[ctypes.c_void_p, int] | None:
+    """The kernel that holds that device, and its blocks; None where there is no driver that takes it."""
+    driver, module, kernel = _driver(), ctypes.c_void_p(), ctypes.c_void_p()
+    if driver is None or driver.cuModuleLoadData(ctypes.byref(module), _HOLD):
+        return None
+    if driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"hold"):
+        return None
+    properties = torch.cuda.get_device_properties(device)
+    return kernel, properties.multi_processor_count * (properties.max_threads_per_multi_processor // _HOLDING)
+
+
+def _hold(cycles: int) -> None:
+    """Keep all of the current device busy, from where its current stream is now."""
+    found = _holding(_current_device())
+    driver = _driver()
+    if found is None or driver is None:
+        _sleep(cycles)  # type: ignore[no-untyped-call]
+        return
+    kernel, blocks = found
+    count = ctypes.c_uint64(cycles)
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(count))
+    stream = ctypes.c_void_p(_current_stream().cuda_stream)
+    if driver.cuLaunchKernel(kernel, blocks, 1, 1, _HOLDING, 1, 1, 0, stream, arguments, None):
+        raise RuntimeError("the kernel that holds the device could not be launched")
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
@@ -55,20 +107,20 @@ def _forget_persisting_lines() -> None:
 
 def call(
     function: Callable[..., Any], args: list[Any], flush: torch.Tensor,
-    before: Around = contextlib.nullcontext, around: Around | None = None, queued_ms: float = 0.0,
+    before: Around = contextlib.nullcontext, around: Around | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
     """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
 
     `before` and `around` enclose what is launched before the start is marked, and the call itself, of which `around` takes
-    the time: launches need not be queued ahead for that. `queued_ms`: for so long at the least the device is busy already.
-    The device that is meant must be the current one (`on`).
+    the time: launches need not be queued ahead for that. The device that is meant must be the current one (`on`).
     """
     start, end, idle = (_Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
     _forget_persisting_lines()
     with before():
         _zero(flush)
         if around is None:
-            _sleep(max(0, HEAD_START - int(queued_ms * CYCLES_PER_MS)))  # type: ignore[no-untyped-call]
+            wait_for_all()  # else what the call puts on another stream could run beside the making of its values
+            _hold(HEAD_START)
     _record(start)
     with around() if around is not None else contextlib.nullcontext():
         result = function(*args)
@@ -83,10 +135,10 @@ def call(
 def burst(
     function: Callable[..., Any], calls: Sequence[list[Any]], flush: torch.Tensor, spin_ms: float
 ) -> tuple[list[Any], float]:
-    """Call once with each of the arguments, a cold L2 before each, queued while the device spins; returns when all of
-    the device is idle. The results, and the milliseconds that queueing took."""
+    """Call once with each of the arguments, a cold L2 before each, queued while the device is held; returns when all of
+    the device is idle, which it must be before. The results, and the milliseconds that queueing took."""
     started = _now()
-    _sleep(int(spin_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
+    _hold(int(spin_ms * CYCLES_PER_MS))
     results = []
     for args in calls:
         _zero(flush)
