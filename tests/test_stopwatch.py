@@ -150,11 +150,12 @@ def device(monkeypatch):
     rng = np.random.default_rng(1)
     switch = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # worker and examiner are threads here, and each looks at the page until the other speaks
-    now = SimpleNamespace(ms=1.0, read=lambda own: Conditions(clock=1980), watching=True)
+    now = SimpleNamespace(ms=1.0, read=lambda own: Conditions(clock=1980), watching=True, queued=0.04, held=[])
 
-    def call(function, args, flush, before, around):
+    def call(function, args, flush, before, around, hold):
         with around() if around is not None else contextlib.nullcontext():
-            return function(*args), now.ms * math.exp(0.002 * rng.standard_normal())
+            now.held.append(hold)
+            return function(*args), now.ms * math.exp(0.002 * rng.standard_normal()), now.queued
 
     class Slope:
         waited = False
@@ -300,6 +301,22 @@ def test_calls_lie_in_many_places(device, monkeypatch, ms, fitting, places):
     lab = Lab(steady(ms))
     assert judged(lab, peaks=QUICK).status is Performance.PASSED
     assert set(lab.places[5:]) == {places}  # after it was seen what kind of call it is
+
+
+@pytest.mark.parametrize(("queued", "hold"), [(0.001, 0.1), (0.08, 0.2), (0.4, 1.0), (5.0, 2.0)])
+def test_the_device_is_held_for_longer_than_queueing_takes(device, queued, hold):
+    """Where it is released before the launches are there, the host's time is in the call's."""
+    side = Side(torch.add, CPU, 64)
+    (case,) = Lab(()).grader.benchmarks
+    device.queued = queued
+    for seed in range(20):
+        side.sample(case.inputs, seed)
+    assert (device.held[0], device.held[-1]) == (pytest.approx(0.5), pytest.approx(hold))
+    device.queued = 0.3  # once is enough: for some calls it is held longer
+    side.sample(case.inputs, 20)
+    device.queued = 0.001
+    side.sample(case.inputs, 21)
+    assert device.held[-1] >= 0.75
 
 
 def test_so_many_calls_are_held():

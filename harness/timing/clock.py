@@ -14,9 +14,9 @@ import torch
 # Work that goes on this long after the call's own stream is done was put somewhere else: it counts as well. Below it
 # is the host, which takes tens of microseconds to notice that the device is idle.
 SLACK_MS = 0.1
-# The device is held for this many cycles (a quarter of a millisecond) before the start is marked, so that the launches of the
-# call, at which a witness looks in the worker, are queued by then and the time between the marks is the device's, not the host's.
-HEAD_START = 500_000
+# The device is held for so many milliseconds before the start is marked, so that the launches of the call, at which a witness
+# looks in the worker, are queued by then and the time between the marks is the device's, not the host's.
+HOLD_MS = 0.5
 CYCLES_PER_MS = 2_000_000  # about
 # Every thread of the device reads the clock until `cycles` are over. Nothing else runs meanwhile, on whatever stream: a block
 # needs room for one warp at least. One thread that spins would leave the device to whoever does not wait for his stream.
@@ -107,9 +107,10 @@ def _forget_persisting_lines() -> None:
 
 def call(
     function: Callable[..., Any], args: list[Any], flush: torch.Tensor,
-    before: Around = contextlib.nullcontext, around: Around | None = None,
-) -> tuple[Any, float]:  # fmt: skip
-    """Call with a cold L2; the result and the milliseconds that the device worked for it, on whatever stream.
+    before: Around = contextlib.nullcontext, around: Around | None = None, hold_ms: float = HOLD_MS,
+) -> tuple[Any, float, float]:  # fmt: skip
+    """Call with a cold L2; the result, the milliseconds that the device worked for it, on whatever stream, and those that
+    queueing took the host.
 
     `before` and `around` enclose what is launched before the start is marked, and the call itself, of which `around` takes
     the time: launches need not be queued ahead for that. The device that is meant must be the current one (`on`).
@@ -120,16 +121,18 @@ def call(
         _zero(flush)
         if around is None:
             wait_for_all()  # else what the call puts on another stream could run beside the making of its values
-            _hold(HEAD_START)
+            _hold(int(hold_ms * CYCLES_PER_MS))
+    queueing = _now()
     _record(start)
     with around() if around is not None else contextlib.nullcontext():
         result = function(*args)
     _record(end)
+    queued = _now() - queueing
     wait_for_all()
     _record(idle)
     wait_for_all()
     own, whole = float(_elapsed(start, end)), float(_elapsed(start, idle))
-    return result, own if whole - own < SLACK_MS else whole
+    return result, own if whole - own < SLACK_MS else whole, 1e3 * queued
 
 
 def burst(

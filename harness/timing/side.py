@@ -23,6 +23,9 @@ from harness import data
 from harness.timing import clock
 from harness.timing.trace import Kernel, Trace
 
+# The device is held for so many times what queueing took in the last calls: where it ends before they are queued, the host's
+# time is in the call's. A longer hold changes nothing in it.
+HOLD, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 2.5, 16, 0.1, 2.0
 FEW = 16  # elements of an output that show that a burst is over
 _ASKED = struct.Struct(f"<{1 + FEW}q")
 
@@ -54,6 +57,7 @@ class Side:
         self._args: list[list[Any]] = []
         self._held: deque[tuple[list[list[Any]], list[Any]]] = deque()
         self._trace: Trace | None = None
+        self._queued: deque[float] = deque([clock.HOLD_MS / HOLD], maxlen=QUEUED)  # milliseconds
 
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
@@ -64,7 +68,10 @@ class Side:
             with self._harness():
                 self._args = [data.arguments(case, seed, self.device)]
             around = self._trace.call if self._trace is not None else None
-            output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
+            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, HOLD * max(self._queued)))
+            output, milliseconds, queued = clock.call(self.function, self._args[0], self.flush, self._harness, around, hold)
+        if around is None:
+            self._queued.append(queued)
         self.outputs = [output]
         return milliseconds
 
