@@ -64,7 +64,7 @@ class Remote:
         """A burst of calls on those values, until elements of an output are there, by this process' clock: the
         milliseconds of all of it, and those that queueing took, as the worker says."""
         taken = _Taken(number, index)
-        queued = self._ask("burst", taken, spin_ms=spin_ms)["queued_ms"]
+        queued = self._ask("burst", taken, spin_ms=spin_ms).get("queued_ms")
         if not isinstance(queued, float):
             raise Wrong(f"a burst was queued in {queued!r} ms: no clock says so")
         values, _ = self.chosen(number, index)
@@ -93,12 +93,12 @@ class Remote:
     def chosen(self, number: int, index: torch.Tensor) -> tuple[list[torch.Tensor], list[tuple[int, ...]]]:
         """Elements of the output of a call, at flat positions that are taken modulo its size, and its shapes."""
         reply = self._ask("peek", call=number, index=index)
-        values = reply["values"]
+        values = reply.get("values")
         if not isinstance(values, list) or not all(isinstance(v, torch.Tensor) for v in values):
             raise Wrong("the worker sent outputs of a timed call that are none")
         try:
             shapes = [tuple(int(n) for n in shape) for shape in reply["shapes"]]
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Wrong("the worker sent shapes of a timed call that are none") from None
         return values, shapes
 

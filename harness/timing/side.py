@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -23,9 +24,9 @@ from harness import data
 from harness.timing import clock
 from harness.timing.trace import Kernel, Trace
 
-# The device is held for so many times what queueing took in the last calls: where it ends before they are queued, the host's
-# time is in the call's. A longer hold changes nothing in it.
-HOLD, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 2.5, 16, 0.1, 2.0
+# The device is held for so many times what queueing took in the middle of the last calls: where most were queued after the
+# device was released, the host's time would be in theirs. A longer hold changes nothing in it.
+HOLD, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 3.0, 16, 0.1, 2.0
 FEW = 16  # elements of an output that show that a burst is over
 _ASKED = struct.Struct(f"<{1 + FEW}q")
 
@@ -68,7 +69,7 @@ class Side:
             with self._harness():
                 self._args = [data.arguments(case, seed, self.device)]
             around = self._trace.call if self._trace is not None else None
-            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, HOLD * max(self._queued)))
+            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, HOLD * median(self._queued)))
             output, milliseconds, queued = clock.call(self.function, self._args[0], self.flush, self._harness, around, hold)
         if around is None:
             self._queued.append(queued)

@@ -27,7 +27,7 @@ from statistics import median
 
 from harness.status import Performance
 
-LOOKS = (64, 256)  # pairs of each case after which the verdict is tried
+LOOKS = (64, 192)  # pairs of each case after which the verdict is tried
 LOOKS_SHORT = (256, 512)  # where calls are short
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
 # Half-width, as a share of the ratio, that a clear verdict must have as well: what is printed is stable. For short calls.
