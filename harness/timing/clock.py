@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from harness.errors import MachineError
+
 # Work that goes on this long after the call's own stream is done was put somewhere else: it counts as well. Below it
 # is the host, which takes tens of microseconds to notice that the device is idle.
 SLACK_MS = 0.1
@@ -66,30 +68,31 @@ def prepare() -> None:
 
 
 @functools.cache
-def _holding(device: int) -> tuple[ctypes.c_void_p, int] | None:
-    """The kernel that holds that device, and its blocks; None where there is no driver that takes it."""
+def _holding(device: int) -> tuple[ctypes.c_void_p, int]:
+    """The kernel that holds that device, and its blocks. Raises MachineError where the driver does not take it."""
     driver, module, kernel = _driver(), ctypes.c_void_p(), ctypes.c_void_p()
-    if driver is None or driver.cuModuleLoadData(ctypes.byref(module), _HOLD):
-        return None
-    if driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"hold"):
-        return None
+    assert driver is not None
+    code = driver.cuModuleLoadData(ctypes.byref(module), _HOLD)
+    code = code or driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"hold")
+    if code:  # with a stream that is not held, work could be done where no clock looks
+        raise MachineError(f"the driver does not load a kernel in PTX (CUresult {code})", "is libnvidia-ptxjitcompiler there?")
     properties = torch.cuda.get_device_properties(device)
     return kernel, properties.multi_processor_count * (properties.max_threads_per_multi_processor // _HOLDING)
 
 
 def _hold(cycles: int) -> None:
-    """Keep all of the current device busy, from where its current stream is now."""
-    found = _holding(_current_device())
+    """Keep all of the current device busy, from where its current stream is now. Without NVIDIA's driver one thread of it."""
     driver = _driver()
-    if found is None or driver is None:
+    if driver is None:
         _sleep(cycles)  # type: ignore[no-untyped-call]
         return
-    kernel, blocks = found
+    kernel, blocks = _holding(_current_device())
     count = ctypes.c_uint64(cycles)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(count))
     stream = ctypes.c_void_p(_current_stream().cuda_stream)
-    if driver.cuLaunchKernel(kernel, blocks, 1, 1, _HOLDING, 1, 1, 0, stream, arguments, None):
-        raise RuntimeError("the kernel that holds the device could not be launched")
+    code = driver.cuLaunchKernel(kernel, blocks, 1, 1, _HOLDING, 1, 1, 0, stream, arguments, None)
+    if code:
+        raise MachineError(f"the device could not be held before a call (CUresult {code})", "run `grade doctor`")
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
