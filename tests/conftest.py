@@ -23,6 +23,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--examples-seed", default="2026", help="seed of the examples that solutions are graded with")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole exercises first: half a minute each, and whoever has none left takes of the many short ones."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/test_solutions.py"))
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run of the command left: exit code, output, and the result document where one was written."""
