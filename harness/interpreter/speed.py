@@ -31,7 +31,7 @@ _blocks: dict[tuple[str, Any], dict[str, Any]] = {}  # by the element's type and
 def _sizes(shape: Any) -> tuple[int, ...] | None:
     """A shape in whatever form as numbers; None when it is of no usual form."""
     values = getattr(shape, "values", shape)
-    if not isinstance(values, (list, tuple)):
+    if not isinstance(values, list):
         return None
     sizes = tuple([s.value if s.__class__ is _core.constexpr else s for s in values])
     return sizes if all(s.__class__ is int for s in sizes) else None

@@ -431,3 +431,43 @@ def case_errors_name_the_students_line():
     except RuntimeError as error:
         assert interpreter.root_cause(error) is error
         assert "on the host" in lines[interpreter.student_line(error, here) - 1]
+
+
+# --- what is built once
+
+
+def seen(kind):
+    """A type, and a tensor of it, by all that a kernel can ask of them."""
+    tensor = tl.tensor(None, kind)
+    shape = [(type(size), size.value) for size in tensor.shape.values]
+    return (
+        type(kind), str(kind), str(kind.scalar), kind == tl.float32, kind.is_block() and list(kind.shape.values),
+        getattr(kind, "numel", None), shape, tensor.numel.value, str(tensor.dtype), tensor.type is kind,
+    )  # fmt: skip
+
+
+def case_what_is_built_once_is_what_stock_builds():
+    from harness.interpreter import launch
+
+    elements = [tl.int1, tl.int32, tl.bfloat16, tl.pointer_type(tl.float32), tl.pointer_type(tl.int64)]
+    shapes = [[16], [4, 8], [tl.constexpr(2), 4], tl.tuple([1, 32]), [1, 1]]
+
+    def build():
+        blocks = [tl.block_type(element, shape) for element in elements for shape in shapes]
+        blocks += [block.with_element_ty(tl.float16) for block in blocks]
+        return [seen(kind) for kind in (*elements, *blocks)]
+
+    def refused(shape):
+        try:
+            tl.block_type(tl.int32, shape)
+        except Exception as error:
+            return type(error)
+        return None
+
+    odd = [[], [3], [2.0], [True], [4, 0], (4, 8)]
+    plain, said = build(), [refused(shape) for shape in odd]
+    with launch.language_patch().on():
+        for _ in range(3):
+            assert build() == plain
+            assert [refused(shape) for shape in odd] == said
+    assert build() == plain
