@@ -25,8 +25,8 @@ from . import binutils, resources
 from .targets import Target, find
 
 _MISSING = object()
-_libc = ctypes.CDLL(None, use_errno=True)
-LARGE = 1 << 20  # bytes
+_libc = ctypes.CDLL(None)
+LARGE = 1 << 20  # bytes of new memory from which on it is not worth while to write zeros
 
 
 @contextlib.contextmanager

@@ -128,8 +128,8 @@ class Stopwatch:
         self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
         self.traceable: set[int] = set()  # cases whose baseline a trace shows; the driver's own copies are in none
-        self.traced: set[int] = set()  # cases whose times are the trace's
-        self._short = False  # calls are, in the case that was settled last
+        self.brief: set[int] = set()  # cases whose calls are short
+        self.traced: set[int] = set()  # those of them whose times are the trace's
         self._empty = witness.Slope(self.theirs, {}, witness.EMPTY)
         self._last = -1
         self._due = 0
@@ -170,7 +170,7 @@ class Stopwatch:
     def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
         """The turns in stretches, each up to one whose output is to be checked, or to the end."""
         every = CHECK_EVERY if turns.start < verdict.LOOKS[0] else CHECK_EVERY_LATER
-        if self._short:
+        if self._last in self.brief:
             every = CHECK_EVERY_SHORT
         first = turns.start
         for turn in turns:
@@ -260,8 +260,13 @@ class Stopwatch:
             self._look_at_kernels()
         if number == self._last:
             return
-        known = number in self.shapes
         self._turn_to(number)
+        if number not in self.shapes:
+            self._learn(number)
+        self._spread(number)
+
+    def _learn(self, number: int) -> None:
+        """What a case works on, and what kind its calls are: one clock and one rhythm for all of its pairs."""
         case = self.cases[number]
         self.theirs.sample(case.inputs, data.fresh_seed())
         result = self.theirs.outputs[0]
@@ -269,15 +274,14 @@ class Stopwatch:
         self.shapes[number] = [tuple(output.shape) for output in outputs]
         self.work[number] = roofline.work(case.inputs, outputs, case.flops, case.moved)
         taken = [side.sample(case.inputs, data.fresh_seed()) for _ in range(4) for side in (self.ours, self.theirs)]
-        self._short = min(taken[2:]) < SHORT_MS  # the first call of either is none to go by, and a host may be late once
-        self._spread(number)
-        if not known and self._short and number in self.traceable:  # one clock for all pairs of a case
-            self.traced.add(number)
+        if min(taken[2:]) < SHORT_MS:  # the first call of either is none to go by, and a host may be late once
+            self.brief.add(number)
+            self.traced |= {number} & self.traceable
 
     def _spread(self, number: int) -> None:
         """Hold as many calls of either side from now on as this case wants, and have them: in new memory a call takes longer."""
         fitting = torch.cuda.mem_get_info(self.device)[0] // OF_FREE_MEMORY // max(1, self.work[number].bytes)
-        places = max(1, min(PLACES_SHORT if self._short else PLACES, fitting))
+        places = max(1, min(PLACES_SHORT if number in self.brief else PLACES, fitting))
         self.ours.places = self.theirs.places = places
         for side in (self.ours, self.theirs) * places:
             side.sample(self.cases[number].inputs, data.fresh_seed())
@@ -300,7 +304,7 @@ class Stopwatch:
     def short(self) -> bool:
         """Whether calls are, by the first case; those of an exercise are of a kind."""
         self.settle(0)
-        return self._short
+        return 0 in self.brief
 
     def witnessed(self, number: int) -> Doubt | None:
         """Hold a case's times to this process' clock: None where they agree, what it says where the claim is shorter."""

@@ -173,9 +173,9 @@ class TensorGrader(Grader):
         """A smaller problem whose answer is part of the answer to `args`: its arguments, and where in the whole (flat)
         output the elements of its output stand. `choose(n, count)`: `count` of the numbers below `n`, which nobody knows
         before, perhaps one twice. None: the oracle is quick enough for the whole."""
-        tensors = {n: a for n, a in args.items() if isinstance(a, torch.Tensor)}
         if not self.pointwise:
             return None
+        tensors = {n: a for n, a in args.items() if isinstance(a, torch.Tensor)}
         shape = next(iter(tensors.values())).shape
         index = choose(shape.numel(), SAMPLED)
         at = torch.unravel_index(index, shape)

@@ -22,7 +22,7 @@ HOLD_MS = 0.5
 CYCLES_PER_MS = 2_000_000  # about
 # Every thread of the device reads the clock until `cycles` are over. Nothing else runs meanwhile, on whatever stream: a block
 # needs room for one warp at least. One thread that spins would leave the device to whoever does not wait for his stream.
-_HOLD = b"""
+_PTX = b"""
 .version 7.0
 .target sm_70
 .address_size 64
@@ -40,7 +40,7 @@ WAIT:
     ret;
 }
 """
-_HOLDING = 512  # threads of a block; those of a multiprocessor are a multiple of it
+_THREADS = 512  # threads of a block; those of a multiprocessor are a multiple of it
 
 
 # Looked up once, before a submission is imported: what it puts in their place afterwards is not asked.
@@ -72,12 +72,12 @@ def _holding(device: int) -> tuple[ctypes.c_void_p, int]:
     """The kernel that holds that device, and its blocks. Raises MachineError where the driver does not take it."""
     driver, module, kernel = _driver(), ctypes.c_void_p(), ctypes.c_void_p()
     assert driver is not None
-    code = driver.cuModuleLoadData(ctypes.byref(module), _HOLD)
+    code = driver.cuModuleLoadData(ctypes.byref(module), _PTX)
     code = code or driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"hold")
     if code:  # with a stream that is not held, work could be done where no clock looks
         raise MachineError(f"the driver does not load a kernel in PTX (CUresult {code})", "is libnvidia-ptxjitcompiler there?")
     properties = torch.cuda.get_device_properties(device)
-    return kernel, properties.multi_processor_count * (properties.max_threads_per_multi_processor // _HOLDING)
+    return kernel, properties.multi_processor_count * (properties.max_threads_per_multi_processor // _THREADS)
 
 
 def _hold(cycles: int) -> None:
@@ -90,13 +90,13 @@ def _hold(cycles: int) -> None:
     count = ctypes.c_uint64(cycles)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(count))
     stream = ctypes.c_void_p(_current_stream().cuda_stream)
-    code = driver.cuLaunchKernel(kernel, blocks, 1, 1, _HOLDING, 1, 1, 0, stream, arguments, None)
+    code = driver.cuLaunchKernel(kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, arguments, None)
     if code:
         raise MachineError(f"the device could not be held before a call (CUresult {code})", "run `grade doctor`")
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Make a GPU the current one, which is where marks are set and the spin runs, whatever the tensors lie on."""
+    """Make a GPU the current one, which is where marks are set and what is held, whatever the tensors lie on."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 

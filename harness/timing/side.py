@@ -26,7 +26,7 @@ from harness.timing.trace import Kernel, Trace
 
 # The device is held for so many times what queueing took in the middle of the last calls: where most were queued after the
 # device was released, the host's time would be in theirs. A longer hold changes nothing in it.
-HOLD, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 3.0, 16, 0.1, 2.0
+TIMES_QUEUED, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 3.0, 16, 0.1, 2.0
 FEW = 16  # elements of an output that show that a burst is over
 _ASKED = struct.Struct(f"<{1 + FEW}q")
 
@@ -58,18 +58,19 @@ class Side:
         self._args: list[list[Any]] = []
         self._held: deque[tuple[list[list[Any]], list[Any]]] = deque()
         self._trace: Trace | None = None
-        self._queued: deque[float] = deque([clock.HOLD_MS / HOLD], maxlen=QUEUED)  # milliseconds
+        self._queued: deque[float] = deque([clock.HOLD_MS / TIMES_QUEUED], maxlen=QUEUED)  # milliseconds
 
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
         while len(self._held) >= self.places:
             self._held.popleft()
         self._held.append((self._args, self.outputs))
+        self.outputs = []
         with clock.on(self.device):
             with self._harness():
                 self._args = [data.arguments(case, seed, self.device)]
             around = self._trace.call if self._trace is not None else None
-            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, HOLD * median(self._queued)))
+            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, TIMES_QUEUED * median(self._queued)))
             output, milliseconds, queued = clock.call(self.function, self._args[0], self.flush, self._harness, around, hold)
         if around is None:
             self._queued.append(queued)
