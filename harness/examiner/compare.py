@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -38,7 +39,7 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def _mismatch(wrong: torch.Tensor, expected: torch.Tensor, got: torch.Tensor, bound: torch.Tensor | None) -> Mismatch:
     flat = int(wrong.reshape(-1).nonzero()[0])
-    first = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), wrong.shape)) if wrong.dim() else ()
+    first = tuple(int(i) for i in np.unravel_index(flat, wrong.shape))  # torch's imports SymPy: two seconds
     tolerance = _text(bound.expand(wrong.shape)[first]) if bound is not None else "exact"
     return Mismatch(wrong, first, _text(expected[first]), _text(got[first]), tolerance)
 

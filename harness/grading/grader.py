@@ -178,8 +178,8 @@ class TensorGrader(Grader):
         tensors = {n: a for n, a in args.items() if isinstance(a, torch.Tensor)}
         shape = next(iter(tensors.values())).shape
         index = choose(shape.numel(), SAMPLED)
-        at = torch.unravel_index(index, shape)
-        return {**args, **{n: a[at] for n, a in tensors.items()}}, index
+        at = [index // shape[d + 1 :].numel() % n for d, n in enumerate(shape)]  # torch.unravel_index imports SymPy: 2 s
+        return {**args, **{n: a[tuple(at)] for n, a in tensors.items()}}, index
 
     def result_dtype(self, drawn: dom.Drawn) -> torch.dtype:
         """The output's dtype for these arguments."""
