@@ -54,6 +54,7 @@ class PerformanceResult:
     baseline: str = ""
     cases: tuple[TimedCase, ...] = ()
     message: str = ""
+    fault: bool = False  # of the machine or the harness: it was to be timed and was not
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,15 @@ class Record:
         return sum((e.pending for e in self.exercises), Decimal(0))
 
     @property
+    def unclocked(self) -> bool:
+        """Whether the clock failed somewhere."""
+        return any(e.performance.fault for e in self.exercises)
+
+    @property
     def exit_code(self) -> int:
         """0 all passed, 1 something failed, 3 the harness failed somewhere."""
         statuses = {e.status for e in self.exercises} | {c.status for e in self.exercises for c in e.checks}
-        if self.status == "error" or Status.ERROR in statuses:
+        if self.status == "error" or self.unclocked or Status.ERROR in statuses:
             return 3
         return 0 if all(e.status is Status.PASSED for e in self.exercises) else 1
 

@@ -139,6 +139,15 @@ def test_pending_points_are_neither_earned_nor_lost():
     assert (result["score"], result["pending"], result["max_score"]) == (1, 3, 4)
 
 
+def test_a_clock_that_failed_is_not_taken_for_a_missing_gpu():
+    pending = PerformanceResult(Performance.NOT_MEASURED, Decimal(3), pending=Decimal(3), threshold=0.9)
+    speed = replace(pending, message="no driver", fault=True)
+    of = replace(graded(CheckResult("a", Status.PASSED, POINT), speed=speed), evidence="gpu-timed")
+    assert of.exit_code == 3
+    shown = " ".join(page(of).split())
+    assert "no driver" in shown and "3 pending (the clock failed)" in shown
+
+
 @pytest.mark.parametrize(
     ("value", "shown"), [("84", 84), ("84.0", 84), ("4.000000001", 4), ("1.005", 1), ("1.015", 1.02), ("-0", 0)]
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness import progress_store, sandbox
 from harness.course import Course, Exercise
-from harness.errors import GradeError
+from harness.errors import GradeError, MachineError
 from harness.examiner import check as checking
 from harness.examiner import compiling, machine
 from harness.examiner.again import Again
@@ -95,6 +95,15 @@ class Job:
 def _needed(job: Job) -> set[str]:
     """The checks that others need."""
     return {name for check in job.checks for name in check.needs}
+
+
+def _unmeasured(job: Job) -> PerformanceResult:
+    """Its speed as long as nothing is known of it."""
+    exercise = job.exercise
+    return PerformanceResult(
+        Performance.NOT_MEASURED, Decimal(exercise.speed), threshold=exercise.threshold, stretch=exercise.stretch,
+        baseline=job.grader.benchmarks[0].baseline,
+    )  # fmt: skip
 
 
 def _points(exercise: Exercise, name: str) -> Decimal:
@@ -426,16 +435,17 @@ class Run:
         return None
 
     def _judged(self, job: Job, device: Any, failed: BaseException | None, peaks: Any) -> PerformanceResult:
-        """The verdict; a fault of the harness leaves it open, and the run goes on. `failed`: before the clock."""
+        """The verdict; a fault of the harness or the machine leaves it open, and the run goes on. `failed`: before the clock."""
         from harness.examiner import timing
 
         assert job.lab is not None
         try:
             return timing.judge(job.lab, device, failed, peaks)
+        except MachineError as error:
+            message = str(error)
         except Exception:
             message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
-            points = Decimal(job.exercise.speed)
-            return PerformanceResult(Performance.NOT_MEASURED, points, pending=points, message=message)
+        return replace(_unmeasured(job), pending=Decimal(job.exercise.speed), message=message, fault=True)
 
     def peaks(self, device: Any) -> Any:
         """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
@@ -453,13 +463,10 @@ class Run:
 
     def _untimed(self, job: Job) -> PerformanceResult | None:
         """Why an exercise is not timed, or None when it is to be."""
-        exercise, points = job.exercise, Decimal(job.exercise.speed)
+        points = Decimal(job.exercise.speed)
         if not points:
             return PerformanceResult(Performance.NOT_NEEDED)
-        result = PerformanceResult(
-            Performance.NOT_MEASURED, points, threshold=exercise.threshold, stretch=exercise.stretch,
-            baseline=job.grader.benchmarks[0].baseline,
-        )  # fmt: skip
+        result = _unmeasured(job)
         if not self.options.gpu or not self.options.timing:
             why = "speed is measured on a GPU" if not self.options.gpu else "--no-timing was given"
             return replace(result, pending=points, message=why)

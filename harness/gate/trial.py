@@ -55,7 +55,8 @@ class Found:
     @property
     def machine(self) -> bool:
         """Whether the harness failed, so that nothing is known."""
-        return Status.ERROR in {self.result.status, *(check.status for check in self.result.checks)}
+        statuses = {self.result.status, *(check.status for check in self.result.checks)}
+        return Status.ERROR in statuses or self.result.performance.fault
 
     @property
     def held(self) -> bool:

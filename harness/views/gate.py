@@ -134,7 +134,7 @@ def _wrong(report: Report) -> Iterator[str]:
 def _why(found: Found) -> str:
     if not found.machine:
         return found.wrong
-    told = next((c.message for c in found.result.checks if c.status == "error"), "")
+    told = next((c.message for c in found.result.checks if c.status == "error"), found.result.performance.message)
     return f"the harness failed: {told.strip().splitlines()[-1] if told.strip() else found.result.status}"
 
 

@@ -28,7 +28,7 @@ def _parts(record: Record) -> Iterator[RenderableType]:
         yield from _exercise(exercise)
     total = f"{number(record.score)} of {number(record.max_score)} points"
     if record.pending:
-        total += f", {number(record.pending)} pending (they need a GPU)"
+        total += f", {number(record.pending)} pending ({'the clock failed' if record.unclocked else 'they need a GPU'})"
     yield Text(total, style="bold")
     passed = sum(e.status is Status.PASSED for e in record.exercises)
     gpu = record.environment.get("gpu") or "no GPU"
@@ -79,7 +79,8 @@ def _exercise(result: ExerciseResult) -> Iterator[RenderableType]:
     skipped = [c for c in result.checks if c.status is Status.NOT_RUN and c.message]
     if skipped:
         yield Padding(Text(f"{len(skipped)} not run: {skipped[0].message}", style="dim"), (1, 0, 0, 4))
-    if speed.status in (Performance.FAILED, Performance.INVALID, Performance.INCONCLUSIVE) and speed.message:
+    told = speed.status in (Performance.FAILED, Performance.INVALID, Performance.INCONCLUSIVE)
+    if speed.message and (told or speed.fault):
         yield Padding(Text(speed.message), (1, 0, 0, 4))
     yield Text("")
 
