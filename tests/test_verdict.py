@@ -167,6 +167,18 @@ def test_points_for_speed(ratio, share):
     assert verdict.share(ratio, 0.4, 0.8) == Decimal(share)
 
 
+def test_several_cases_are_looked_at_less_often_each():
+    """Their mean is as well known as that of one case."""
+    rng = np.random.default_rng(11)
+    one_case, four = (
+        verdict.sequence(n, 0.8, lambda case, turns: clock(rng, len(turns), ratio=0.95), short=False) for n in (1, 4)
+    )
+    assert (one_case.pairs, four.pairs) == (LOOKS[-1], 4 * LOOKS[-1] // 2)
+    assert four.whole.half_width < one_case.whole.half_width
+    assert verdict.looks(1, short=False) == LOOKS
+    assert verdict.looks(4, short=True) == LOOKS_SHORT
+
+
 def test_a_slow_submission_buys_no_shorter_look():
     """Forty times slower than the baseline, it is looked at as often as one that is twice as slow."""
     rng = np.random.default_rng(9)

@@ -26,13 +26,12 @@ from typing import Any
 import torch
 
 from harness import data
-from harness.errors import MachineError
-from harness.examiner import compare, witness
+from harness.examiner import witness
 from harness.examiner.remote import Remote, Sample
+from harness.examiner.sampled import Sampled
 from harness.examiner.trial import Lab, Wrong, raise_reply
 from harness.examiner.warm import wait_for_closed
-from harness.grading.domain import Drawn
-from harness.grading.grader import SAMPLED, Case, TensorGrader
+from harness.grading.grader import Case, TensorGrader
 from harness.record import PerformanceResult, TimedCase
 from harness.status import Performance, Status
 from harness.timing import provenance, roofline, verdict
@@ -42,9 +41,7 @@ from harness.timing.side import Side
 from harness.timing.trace import Kernel, Trace, total_ms
 from harness.timing.verdict import Pair
 
-# The output of one call in each so many pairs is checked, and which one nobody knows before: eight in the first look, and
-# whoever would move a later one's median is wrong in too many of the calls that it adds.
-CHECK_EVERY, CHECK_EVERY_LATER, CHECK_EVERY_SHORT = 8, 16, 32
+CHECKS = 8  # of each case's calls in a look, whose outputs are checked; which ones nobody knows before
 SHORT_MS = 0.1  # calls below it are short: they are timed by the trace
 # A call takes more or less time by where its tensors lie, which a process chooses once: 2 % where it is short, some tenths of
 # a per cent else. So many calls are held at a time, and the next ones lie elsewhere.
@@ -63,29 +60,45 @@ def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
         _prime(lab, device)
         lab.drop()
     lab.worker = lab.start()
-    for case in lab.grader.benchmarks:  # this process has kernels and libraries to load as well
+    grader = _timed(lab)
+    for case in grader.benchmarks:  # this process has kernels and libraries to load as well
         side = Side(case.run, device, 4)
         side.sample(case.inputs, data.fresh_seed())
         side.give_back()
+        sampled = Sampled(grader, _others(grader, case), data.fresh_seed(), device)
+        for number in range(len(sampled)):
+            sampled.right(number)
     wait_for_closed()
 
 
 def warm_up(lab: Lab, device: torch.device) -> None:
-    """Have the worker load what makes values on the device, and the profiler: it takes as long as a hundred calls, and other
-    work does not disturb it. Not in `prepare`, since a worker that waits then holds memory of the device. Raises `Wrong`
-    when it ends."""
+    """Have the worker load what makes values on the device, holds it and looks at outputs, and the profiler: it takes as long
+    as a hundred calls, and other work does not disturb it. Not in `prepare`, since a worker that waits then holds memory of
+    the device. Raises `Wrong` when it ends."""
     _prime(lab, device, op="warm", traced=_profiler_starts())
 
 
 def _prime(lab: Lab, device: torch.device, **request: Any) -> None:
     """Have the worker make values of every case, and call the submission on them unless another `op` is asked for."""
-    for case in lab.grader.benchmarks:
+    grader = _timed(lab)
+    for case in grader.benchmarks:
         seeds = [data.fresh_seed() for _ in range(2)]
-        request = {
-            "op": "prime", "case": case.inputs, "seeds": seeds, "flush_bytes": _flush_bytes(device),
-            "kernels": lab.grader.kernels, "moves": lab.grader.moves, "in_place": bool(lab.grader.in_place), **request,
+        asked = {
+            "op": "prime", "case": case.inputs, "others": _others(grader, case), "seeds": seeds,
+            "flush_bytes": _flush_bytes(device), "kernels": grader.kernels, "moves": grader.moves,
+            "in_place": bool(grader.in_place), **request,
         }  # fmt: skip
-        raise_reply(lab.ask(request, lab.exercise.limits.tune_s))
+        raise_reply(lab.ask(asked, lab.exercise.limits.tune_s))
+
+
+def _timed(lab: Lab) -> TensorGrader:
+    assert isinstance(lab.grader, TensorGrader)  # nothing else has timed cases
+    return lab.grader
+
+
+def _others(grader: TensorGrader, case: Case) -> dict[str, Any]:
+    """The inputs of a case with other values than those that are timed: larger ones that lie elsewhere."""
+    return data.scaled(case.inputs, max(grader.inputs.scales), secrets.choice(grader.inputs.shifts))
 
 
 def _flush_bytes(device: torch.device) -> int:
@@ -116,9 +129,9 @@ class Stopwatch:
     def __init__(self, lab: Lab, device: torch.device, peaks: Peaks) -> None:
         """Raises `Wrong` when the submission cannot be compiled or tuned."""
         _prime(lab, device)  # what was tuned beside other work was tuned for a busy device
-        assert isinstance(lab.grader, TensorGrader)
         self.lab, self.device, self.peaks = lab, device, peaks
-        self.grader, self.cases = lab.grader, lab.grader.benchmarks
+        self.grader = _timed(lab)
+        self.cases = self.grader.benchmarks
         self.pairs: list[list[Pair]] = [[] for _ in self.cases]
         uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
         self.gauge = Gauge(device.index or 0, f"GPU-{uuid}" if uuid else "")
@@ -127,12 +140,10 @@ class Stopwatch:
         self.work: dict[int, Work] = {}
         self.shapes: dict[int, list[tuple[int, ...]]] = {}  # of the outputs
         self.kernels: dict[int, list[Kernel]] = {}  # of one call of the submission
-        self.traceable: set[int] = set()  # cases whose baseline a trace shows; the driver's own copies are in none
         self.brief: set[int] = set()  # cases whose calls are short
         self.traced: set[int] = set()  # those of them whose times are the trace's
-        self._empty = witness.Slope(self.theirs, {}, witness.EMPTY)
+        self._empty, self._cold = witness.Slope(self.theirs, {}, witness.EMPTY), 0.0
         self._last = -1
-        self._due = 0
 
     def __call__(self, number: int, turns: range) -> list[Pair]:
         """The next pairs of a case. Raises `Wrong` when a timed call fails or its output is wrong."""
@@ -152,7 +163,7 @@ class Stopwatch:
                     others = len(times)
                     self._look_again(number)
         if number in self.traced:
-            del traced[0][others]  # on other values, without a partner
+            self.kernels[number] = traced[0].pop(others)  # on other values, without a partner
             times = [(total_ms(ours), total_ms(theirs)) for ours, theirs in zip(*traced, strict=True)]
             if not all(ours for ours, _ in times):
                 raise Wrong("no kernel ran in a timed call")
@@ -169,16 +180,11 @@ class Stopwatch:
 
     def _stretches(self, turns: range) -> Iterator[tuple[range, bool]]:
         """The turns in stretches, each up to one whose output is to be checked, or to the end."""
-        every = CHECK_EVERY if turns.start < verdict.LOOKS[0] else CHECK_EVERY_LATER
-        if self._last in self.brief:
-            every = CHECK_EVERY_SHORT
-        first = turns.start
-        for turn in turns:
-            if turn % every == 0:
-                self._due = turn + secrets.randbelow(every)
-            if turn == self._due:
-                yield range(first, turn + 1), True
-                first = turn + 1
+        first, each = turns.start, max(1, len(turns) // CHECKS)
+        for part in range(turns.start, turns.stop, each):
+            due = min(part + secrets.randbelow(each), turns.stop - 1)
+            yield range(first, due + 1), True
+            first = due + 1
         if first < turns.stop:
             yield range(first, turns.stop), False
 
@@ -243,21 +249,17 @@ class Stopwatch:
     def _look_again(self, number: int) -> None:
         """One more call, traced, at a moment that nobody knows before, on values that a time is not taken of: who has been
         honest in the first calls need not be so now, and who is right on normal values need not be on others."""
-        domain = self.grader.inputs
-        inputs = data.scaled(self.cases[number].inputs, max(domain.scales), secrets.choice(domain.shifts))
-        seed = data.fresh_seed()
+        inputs, seed = _others(self.grader, self.cases[number]), data.fresh_seed()
         trace = self.profiler and number not in self.traced  # else it is going on, or there is none
         if trace:
             self.ours.start_trace()
         self.ours.sample(inputs, seed)
         if trace:
-            self._own_kernels()
+            (self.kernels[number],) = self._own_kernels()
         self._check_output(number, seed, inputs=inputs)
 
     def settle(self, number: int) -> None:
         """If a case begins: give back the last one's memory, bring the device to its clock."""
-        if self.profiler and not self.kernels:
-            self._look_at_kernels()
         if number == self._last:
             return
         self._turn_to(number)
@@ -276,12 +278,22 @@ class Stopwatch:
         taken = [side.sample(case.inputs, data.fresh_seed()) for _ in range(4) for side in (self.ours, self.theirs)]
         if min(taken[2:]) < SHORT_MS:  # the first call of either is none to go by, and a host may be late once
             self.brief.add(number)
-            self.traced |= {number} & self.traceable
+            if self.profiler and self._traceable(case):
+                self.traced.add(number)
+
+    def _traceable(self, case: Case) -> bool:
+        """Whether a trace shows the baseline: the driver's own copies are in none."""
+        with tempfile.TemporaryDirectory(prefix="grade-") as folder:
+            self.theirs.start_trace(Path(folder))
+            self.theirs.sample(case.inputs, data.fresh_seed())
+            (kernels,), _ = self.theirs.stop_trace()
+        return bool(kernels)
 
     def _spread(self, number: int) -> None:
         """Hold as many calls of either side from now on as this case wants, and have them: in new memory a call takes longer."""
         fitting = torch.cuda.mem_get_info(self.device)[0] // OF_FREE_MEMORY // max(1, self.work[number].bytes)
-        places = max(1, min(PLACES_SHORT if number in self.brief else PLACES, fitting))
+        wanted = PLACES_SHORT if number in self.brief else max(2, -(-PLACES // len(self.cases)))  # all cases together: PLACES
+        places = max(1, min(wanted, fitting))
         self.ours.places = self.theirs.places = places
         for side in (self.ours, self.theirs) * places:
             side.sample(self.cases[number].inputs, data.fresh_seed())
@@ -290,16 +302,6 @@ class Stopwatch:
         self._last = number
         self.theirs.function = self.cases[number].run
         self.theirs.give_back()
-
-    def _look_at_kernels(self) -> None:
-        """See who does the work, in each case: in one trace, since to begin and to end one takes .1 s."""
-        with self.tracing() as (ours, theirs):
-            for number in range(len(self.cases)):
-                self._turn_to(number)
-                self.stretch(number, range(1))
-        self._last = -1
-        self.kernels = dict(enumerate(ours))
-        self.traceable = {number for number, kernels in enumerate(theirs) if kernels}
 
     def short(self) -> bool:
         """Whether calls are, by the first case; those of an exercise are of a kind."""
@@ -318,8 +320,8 @@ class Stopwatch:
         # How much of what the baseline seems longer is to be believed: what the L2 holds has to be written once a call.
         most = max(1e3 * self.peaks.l2_bytes / self.peaks.bytes_per_s, witness.TOLERANCE * theirs)
         own, base = (witness.Slope(side, case.inputs, counts) for side in (self.ours, self.theirs))
-        for _ in range(witness.ATTEMPTS):
-            cold, whole = self._cold_ms(), own.look(lambda seeds: self._check_one(number, seeds))
+        for attempt in range(witness.ATTEMPTS):
+            cold, whole = self._cold_ms(again=attempt > 0), own.look(lambda seeds: self._check_one(number, seeds))
             if not witness.excess_ms(claimed, whole - cold, 0.0, launched, own.waited):
                 return None
             self.theirs.function = case.run
@@ -330,10 +332,13 @@ class Stopwatch:
         # Whatever makes both sides seem longer is in both of these, but for what the baseline's own clock knows better.
         return Doubt(claimed, whole - cold, min(theirs, same - cold) / (whole - cold))
 
-    def _cold_ms(self) -> float:
-        """What the cold L2 before a call takes, by this process' clock."""
-        self.theirs.function = _nothing
-        return self._empty.look()
+    def _cold_ms(self, *, again: bool) -> float:
+        """What the cold L2 before a call takes, by this process' clock: in whatever case as much, so that it is looked at
+        once, and `again` where something does not agree."""
+        if again or not self._cold:
+            self.theirs.function = _nothing
+            self._cold = self._empty.look()
+        return self._cold
 
     def _check_one(self, number: int, seeds: list[int]) -> None:
         """The output of one call of a burst, chosen now."""
@@ -343,47 +348,12 @@ class Stopwatch:
     def _check_output(self, number: int, seed: int, call: int = 0, inputs: dict[str, Any] | None = None) -> None:
         """A timed call's output, at positions chosen now, against the oracle on the same values. `inputs`: where they are
         not the case's."""
-        grader, device = self.grader, self.device
-        inputs = inputs or self.cases[number].inputs
-        generator = torch.Generator().manual_seed(data.fresh_seed())
-
-        def choose(n: int, count: int) -> torch.Tensor:
-            return torch.randint(n, (count,), generator=generator).to(device)
-
-        args = dict(zip(inputs, data.arguments(inputs, seed, device), strict=True))
-        excerpt = grader.excerpt(choose, **args)
-        if excerpt is not None:
-            args, index = excerpt
-        else:
-            index = torch.randint(0, 1 << 62, (SAMPLED,), generator=generator).to(device)
-        values, shapes = self.ours.chosen(call, index.cpu())
-        drawn = Drawn(args, _dims(grader, list(args.values())))
-        expected = grader.oracle(**args)
-        many = expected if isinstance(expected, tuple) else (expected,)
-        dtype = grader.result_dtype(drawn)
-        if shapes != self.shapes[number] or len(values) != len(many) or any(v.dtype != dtype for v in values):
+        sampled = Sampled(self.grader, inputs or self.cases[number].inputs, seed, self.device)
+        values, shapes = self.ours.chosen(call, sampled.index.cpu())
+        if shapes != self.shapes[number] or len(values) != len(sampled) or any(v.dtype != sampled.dtype for v in values):
             kinds = ", ".join(f"{str(v.dtype).removeprefix('torch.')}{list(s)}" for v, s in zip(values, shapes, strict=False))
             raise Wrong(f"a timed call returned {kinds or 'no tensor'}")
-        for got, right in zip(values, many, strict=True):
-            if got.shape != index.shape:
-                raise Wrong("the worker sent another number of elements than it was asked for")
-            at = index % right.numel() if excerpt is None else torch.arange(right.numel(), device=device)
-            self._hold(got, right, at, drawn)
-
-    def _hold(self, got: torch.Tensor, expected: torch.Tensor, at: torch.Tensor, drawn: Drawn) -> None:
-        """Sampled elements of an output against those of the oracle's that stand `at` these flat positions."""
-        grader = self.grader
-        chosen = expected.reshape(-1)[at].cpu()
-        if grader.bound.tolerance is not None and got.is_floating_point():
-            tolerance = grader.bound.tolerance(grader, drawn, expected, got.dtype)
-            found, used = compare.within(got, chosen, tolerance.expand(expected.shape).reshape(-1)[at].cpu())
-            self.lab.margin = max(self.lab.margin, used)
-        else:
-            found = compare.equally(got, chosen) if grader.bound.kind == "equal" else compare.exactly(got, chosen)
-        if found is not None:
-            raise Wrong(
-                f"a timed call's output is wrong: expected {found.expected}, got {found.got}; {found.count} sampled elements"
-            )
+        self.lab.margin = max(self.lab.margin, sampled.hold(values))
 
 
 @functools.cache
@@ -401,23 +371,9 @@ def _nothing(*args: Any) -> None:
     """What is left of a burst is the cold L2."""
 
 
-def _dims(grader: TensorGrader, args: list[Any]) -> dict[str, Any]:
-    """The sizes of a timed case, read off its tensors."""
-    from harness.grading.domain import Tensor
-
-    dims: dict[str, Any] = {}
-    for spec, value in zip(grader.inputs.specs.values(), args, strict=True):
-        if isinstance(spec, Tensor) and isinstance(value, torch.Tensor):
-            if spec.shape and isinstance(spec.shape[0], str) and spec.shape[0].startswith("*"):
-                dims[spec.shape[0]] = tuple(value.shape)
-            else:
-                dims |= {d: n for d, n in zip(spec.shape, value.shape, strict=True) if isinstance(d, str)}
-            dims.setdefault("dtype", value.dtype)
-    return dims
-
-
 def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: Peaks) -> PerformanceResult:
-    """Time every case; the geometric mean of the ratios is held to the threshold. `failed`: in `prepare`."""
+    """Time every case; the geometric mean of the ratios is held to the threshold. `failed`: in `prepare`. Raises
+    MachineError where there is no clock."""
     base = PerformanceResult(
         Performance.INVALID, Decimal(lab.exercise.speed), threshold=lab.exercise.threshold, stretch=lab.exercise.stretch,
         baseline=lab.grader.benchmarks[0].baseline,
@@ -434,7 +390,7 @@ def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: P
     except Wrong as wrong:
         refused = "refused: " if wrong.status is Status.REFUSED else ""
         return replace(base, message=refused + str(wrong))
-    except (MachineError, torch.OutOfMemoryError) as error:
+    except torch.OutOfMemoryError as error:
         return replace(base, message=str(error))
     finally:
         lab.drop()

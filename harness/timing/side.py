@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -24,9 +23,6 @@ from harness import data
 from harness.timing import clock
 from harness.timing.trace import Kernel, Trace
 
-# The device is held for so many times what queueing took in the middle of the last calls: where most were queued after the
-# device was released, the host's time would be in theirs. A longer hold changes nothing in it.
-TIMES_QUEUED, QUEUED, LEAST_HOLD_MS, MOST_HOLD_MS = 3.0, 16, 0.1, 2.0
 FEW = 16  # elements of an output that show that a burst is over
 _ASKED = struct.Struct(f"<{1 + FEW}q")
 
@@ -58,7 +54,7 @@ class Side:
         self._args: list[list[Any]] = []
         self._held: deque[tuple[list[list[Any]], list[Any]]] = deque()
         self._trace: Trace | None = None
-        self._queued: deque[float] = deque([clock.HOLD_MS / TIMES_QUEUED], maxlen=QUEUED)  # milliseconds
+        clock.prepare_on(device)
 
     def sample(self, case: dict[str, Any], seed: int) -> float:
         """The milliseconds of one call on the values of `seed`."""
@@ -70,12 +66,16 @@ class Side:
             with self._harness():
                 self._args = [data.arguments(case, seed, self.device)]
             around = self._trace.call if self._trace is not None else None
-            hold = min(MOST_HOLD_MS, max(LEAST_HOLD_MS, TIMES_QUEUED * median(self._queued)))
-            output, milliseconds, queued = clock.call(self.function, self._args[0], self.flush, self._harness, around, hold)
-        if around is None:
-            self._queued.append(queued)
+            output, milliseconds = clock.call(self.function, self._args[0], self.flush, self._harness, around)
         self.outputs = [output]
         return milliseconds
+
+    def rehearse(self, case: dict[str, Any], seed: int) -> None:
+        """Load what makes values, and what looks at outputs; such values stand for one."""
+        with clock.on(self.device):
+            self.outputs = [data.arguments(case, seed, self.device)]
+            self.chosen(0, torch.zeros(1, dtype=torch.int64))
+            self.give_back()
 
     def fill(self, case: dict[str, Any], seeds: Sequence[int]) -> None:
         """Make the values of a burst, one call's for each seed."""

@@ -9,7 +9,7 @@ distribution is (H. A. David and H. N. Nagaraja, *Order Statistics*, 3rd edition
 would estimate the same and need random numbers: the same samples could give two verdicts.
 
 Cases are joined by the geometric mean of their medians; half-widths add in quadrature, on the scale of logarithms. The
-samples are looked at twice; each look spends half of the error that the verdict may have (Bonferroni), so that looking
+samples are looked at twice (`looks`); each look spends half of the error that the verdict may have (Bonferroni), so that looking
 again does not turn chance into a verdict. What two pairs tell is independent on an H200, so the scatter of a verdict falls
 with the root of their number; the second look is at as many as fit into a second of the device for a call of .2 ms. Short
 calls scatter more, and to begin and end a trace of them takes as long as 100 pairs: they are looked at later, and need
@@ -27,8 +27,8 @@ from statistics import median
 
 from harness.status import Performance
 
-LOOKS = (64, 192)  # pairs of each case after which the verdict is tried
-LOOKS_SHORT = (256, 512)  # where calls are short
+LOOKS = (64, 256)  # pairs of a case after which the verdict is tried
+LOOKS_SHORT = (192, 512)  # where calls are short
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
 # Half-width, as a share of the ratio, that a clear verdict must have as well: what is printed is stable. For short calls.
 PRECISE, PRECISE_SHORT = 0.0012, 0.01
@@ -164,6 +164,11 @@ def judge(cases: Sequence[Sequence[Pair]], threshold: float, *, final: bool, sho
     return Verdict(status, whole, intervals, measured, thrown, message)
 
 
+def looks(cases: int, *, short: bool) -> tuple[int, ...]:
+    """Pairs of each case after which the verdict is tried; of several long cases fewer each, whose mean is known better."""
+    return LOOKS_SHORT if short else tuple(8 * math.ceil(look / math.sqrt(cases) / 8) for look in LOOKS)
+
+
 def sequence(
     cases: int, threshold: float, measure: Callable[[int, range], Sequence[Pair]], *, short: bool = False
 ) -> Verdict:
@@ -172,8 +177,8 @@ def sequence(
     How many there may be follows from the baseline's time alone: a submission cannot buy a shorter look by being slow.
     """
     measured: list[list[Pair]] = [[] for _ in range(cases)]
-    looks = LOOKS_SHORT if short else LOOKS
-    for look, further in zip(looks, (*looks[1:], math.inf), strict=True):
+    tries = looks(cases, short=short)
+    for look, further in zip(tries, (*tries[1:], math.inf), strict=True):
         for case, pairs in enumerate(measured):
             pairs += measure(case, range(len(pairs), look))
         found = judge(measured, threshold, final=further > affordable(measured, threshold), short=short)

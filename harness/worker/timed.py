@@ -48,15 +48,15 @@ class Timed:
         return self._side
 
     def warm(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Make values of a case and forget them: the device's context, what makes values and the profiler are there
-        afterwards."""
+        """Make values of a case and forget them: the device's context, the profiler, what makes values, holds the device and
+        looks at outputs are there afterwards."""
         side = self._begun(request)
         if request["traced"]:
             side.start_trace(self._worker.folder)
         side.fill(request["case"], request["seeds"])
         if request["traced"]:
             side.stop_trace()
-        side.give_back()
+        side.rehearse(request["others"], request["seeds"][0])
         return {"status": "ok"}
 
     def prime(self, request: dict[str, Any]) -> dict[str, Any]:
