@@ -31,7 +31,7 @@ LOOKS = (64, 256)  # pairs of a case after which the verdict is tried
 LOOKS_SHORT = (192, 512)  # where calls are short
 ERROR = 0.01  # probability that the interval of a verdict misses the ratio, over all looks
 # Half-width, as a share of the ratio, that a clear verdict must have as well: what is printed is stable. For short calls.
-PRECISE, PRECISE_SHORT = 0.0012, 0.01
+PRECISE, PRECISE_SHORT = 0.0015, 0.01
 BUDGET_MS = 1000.0  # of the device, for the pairs of one case
 FEWEST_CLEAN = 0.5  # share of the pairs that must be left when disturbed ones are thrown out
 DRIFT = 0.05  # change of the clock between the calls of a pair that disturbs it
