@@ -68,7 +68,7 @@ class Bench:
         self.course = courses.load(ROOT / "course.toml")
         self.device = torch.device(device)
         self.run = Run(self.course, park, Options(device=device, seed=1), lambda *_: None)
-        self.peaks = self.run.peaks(self.device)
+        self.peaks = self.run.clocking.peaks(self.device)
         self.scratch = Path(tempfile.mkdtemp(dir=park.folder))
 
     def exercise(self, target: str):
@@ -86,7 +86,7 @@ class Bench:
         job = Job(work, grader_of(self.course, exercise), [], Path(tempfile.mkdtemp(dir=self.scratch)))
         if small:
             job.grader.benchmarks = (small_case(),)
-        return self.run.clocked(job)
+        return self.run.clocking.lab(job)
 
     def copy(self, target: str) -> dict:
         """(d): a copy's time over the reference's, in pairs like any baseline's."""

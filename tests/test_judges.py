@@ -9,14 +9,18 @@ import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from harness import progress_store
+from harness.examiner import check as checking
+from harness.examiner import compiling
 from harness.examiner import judges as judging
 from harness.examiner.judges import Judges
-from harness.examiner.run import DURATIONS, Run
+from harness.examiner.run import DURATIONS, Options, Run
+from harness.grading.grader import Check, Part
 from harness.sandbox import watch
 from harness.status import Status
 
@@ -125,18 +129,56 @@ def _order(root):
 
     def job(name, *parts):
         needs = [[], *[[f"{name}0"]] * len(parts)]
-        checks = [SimpleNamespace(name=f"{name}{i}", parts=[0] * n, needs=needs[i]) for i, n in enumerate(parts)]
-        return SimpleNamespace(exercise=SimpleNamespace(id=name), checks=checks)
+        checks = [Check(f"{name}{i}", (Part("one", print),) * n, tuple(needs[i])) for i, n in enumerate(parts)]
+        return SimpleNamespace(exercise=SimpleNamespace(id=name), checks=checks, needed={f"{name}0"})
 
     run = SimpleNamespace(
-        course=SimpleNamespace(root=root), _wanted=lambda job: [c.name for c in job.checks if c.name != "b3"]
+        course=SimpleNamespace(root=root), _wanted=lambda job: [c.name for c in job.checks if c.name != "b3"],
+        options=SimpleNamespace(judges=6),
     )
     order = []
-    Run._start_all(run, [job("a", 1, 2, 9), job("b", 1, 3, 1, 50)], lambda job, check: order.append(check.name))
+    Run._start_all(
+        run, [job("a", 1, 2, 9), job("b", 1, 3, 1, 50)], lambda job, check, piece: order.append((check.name, len(piece)))
+    )
     return order
 
 
 def test_what_others_need_goes_first_and_then_what_took_long(tmp_path):
-    assert _order(tmp_path) == ["b0", "a0", "a2", "b1", "a1", "b2"]
+    assert _order(tmp_path) == [("b0", 1), ("a0", 1), ("a2", 5), ("a2", 4), ("b1", 3), ("a1", 2), ("b2", 1)]
     progress_store.write(tmp_path, DURATIONS, {"a": {"a0": 9.0, "a1": 5.0, "a2": 0.5}, "b": {"b0": 0.1, "b1": 1, "b2": "long"}})
-    assert _order(tmp_path) == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    assert _order(tmp_path) == [("a0", 1), ("b0", 1), ("a1", 1), ("a1", 1), ("b1", 3), ("a2", 9), ("b2", 1)]
+
+
+REFERENCE = Path(__file__).parents[1] / "reference" / "ch02_triton_syntax" / "vec_add.py"
+
+
+def _graded(grade, file):
+    outcome = grade("ch02.vec_add", "--from", str(file), "--device", "cpu", "--examples", "6", "--seed", "3")
+    return outcome.code, outcome.document["exercises"][0]["checks"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""), ("y_line = y.contiguous()", "y_line = y"), ("inside = offsets < n", "inside = offsets < n - 1"),
+        ("BLOCK = 2048", "1 / 0"),
+    ],
+)  # fmt: skip
+def test_a_check_in_pieces_says_what_it_says_as_a_whole(grade, monkeypatch, tmp_path, old, new):
+    """As on a GPU, where judges share a long check; and the replay, which may run it whole, finds the same."""
+    file = tmp_path / "vec_add.py"
+    file.write_text(REFERENCE.read_text("utf-8").replace(old, new, 1) if old else REFERENCE.read_text("utf-8"), "utf-8")
+    whole = _graded(grade, file)
+    pieces = []
+    plain = Run._start_all
+
+    def start(self, job, submit):
+        if not job.started - {compiling.CHECK}:
+            plain(self, [job], lambda *asked: pieces.append(asked[2]) or submit(*asked))
+
+    monkeypatch.setattr(Run, "_start_ready", start)
+    monkeypatch.setattr(Options, "judges", 6)
+    monkeypatch.setattr(checking, "PIECE_PARTS", 1)
+    shared = _graded(grade, file)
+    assert len(pieces) > len(whole[1])
+    assert shared == whole

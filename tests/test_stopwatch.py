@@ -22,8 +22,8 @@ import torch
 from harness import course as courses
 from harness import data, mailbox
 from harness.examiner import timing
+from harness.examiner.clocking import Clocking
 from harness.examiner.graders import grader_of
-from harness.examiner.run import Run
 from harness.examiner.timing import PLACES, PLACES_SHORT
 from harness.examiner.trial import Wrong
 from harness.examiner.warm import WorkerDied
@@ -562,9 +562,9 @@ def test_what_failed_before_the_clock_is_the_verdict(fails):
     if fails == "warm up":
         lab.warm = ended
     prepared = SimpleNamespace(exception=lambda: early if fails == "prepare" else None)
-    job, run = SimpleNamespace(lab=lab, prepared=prepared, exercise=EXERCISE), Run.__new__(Run)
-    run.lock = None
-    found = Run._judged(run, job, CPU, Run._warm_up(run, job, CPU), SLOW)
+    job = SimpleNamespace(lab=lab, prepared=prepared, exercise=EXERCISE)
+    clocking = Clocking(SimpleNamespace(sharing=contextlib.nullcontext))
+    found = clocking.judged(job, CPU, clocking.warm_up(job, CPU), SLOW)
     expected = {"nothing": (Performance.PASSED, ""), "prepare": (Performance.INVALID, str(early))}
     assert (found.status, found.message) == expected.get(fails, (Performance.INVALID, "the process ended"))
 
@@ -576,7 +576,7 @@ def test_a_fault_of_the_harness_costs_no_points_and_no_run(monkeypatch):
     monkeypatch.setattr(timing, "judge", broken)
     lab = Lab(steady(1.0))
     job = SimpleNamespace(lab=lab, exercise=EXERCISE, grader=lab.grader)
-    found = Run._judged(Run.__new__(Run), job, CPU, None, SLOW)
+    found = Clocking(SimpleNamespace()).judged(job, CPU, None, SLOW)
     assert (found.status, found.score, found.pending) == (Performance.NOT_MEASURED, 0, found.max_score)
     assert found.message.startswith("the harness failed:") and "in the clock" in found.message
     assert found.fault and found.threshold == EXERCISE.threshold

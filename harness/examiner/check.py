@@ -7,8 +7,8 @@ import hashlib
 import math
 import shlex
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +31,8 @@ if hasattr(providers, "Constants") and hasattr(providers.HypothesisProvider, "_l
 
 DEFAULT_EXAMPLES = {"cpu": 24, "gpu": 40}
 SHRINK_S = 4.0  # how long a counterexample is made smaller, unless a run asks for less
+# On a GPU, where a check is mostly compilation, judges share a long one: so much of it each, or so many of its parts.
+PIECE_S, PIECE_PARTS = 2.0, 4
 # A failure that takes its process with it costs seconds an attempt: report the first, do not shrink it.
 FINAL = frozenset({Status.TIMED_OUT, Status.OUT_OF_MEMORY, Status.NOT_STARTED, Status.REFUSED, Status.COMPILE_ERROR})
 
@@ -141,13 +143,48 @@ def _nothing_to_draw(strategy: Any) -> Any:
     raise AssertionError("a check that runs once draws nothing")
 
 
-def run(lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str) -> CheckResult:
-    """Run a check to its verdict."""
+def split(check: Check, seconds: float, most: int) -> list[range]:
+    """The parts of a check in up to `most` runs, one after the other in order, for so many judges side by side: none where
+    it is short. `seconds`: what it took the last time; 0: nobody knows, and its parts are counted.
+    """
+    wanted = seconds / PIECE_S if 0 < seconds < math.inf else len(check.parts) / PIECE_PARTS
+    count = max(1, math.ceil(min(wanted, most, len(check.parts))))
+    whole, done, start = sum(part.share for part in check.parts), 0.0, 0
+    pieces: list[range] = []
+    for end, part in enumerate(check.parts, 1):
+        done += part.share
+        if done >= whole * (len(pieces) + 1) / count - 1e-9 or end == len(check.parts):
+            pieces.append(range(start, end))
+            start = end
+    return pieces
+
+
+def joined(pieces: Sequence[CheckResult]) -> CheckResult:
+    """The verdict on a check whose parts ran in pieces, in their order: as if they had run one after the other. What took
+    long adds up."""
+    took = sum(piece.duration_s for piece in pieces)
+    numbers = range(len(pieces))
+    wrong = [n for n in numbers if pieces[n].status not in (Status.PASSED, Status.NOT_RUN)]
+    open_ = [n for n in numbers if pieces[n].status is Status.NOT_RUN]
+    last = next(iter(wrong or open_), len(pieces) - 1)
+    verdict = pieces[last]
+    if verdict.status is Status.PASSED:  # what it may have said is how much was printed
+        verdict = replace(verdict, message=next((p.message for p in pieces if p.message), ""))
+    return replace(
+        verdict, examples=sum(p.examples for p in pieces[: last + 1]), duration_s=took,
+        margin=max(p.margin for p in pieces), output="".join(p.output for p in pieces),
+    )  # fmt: skip
+
+
+def run(
+    lab: Lab, check: Check, points: Decimal, setting: Setting, hint: str, piece: range | None = None
+) -> CheckResult:
+    """Run a check, or a piece of it (`split`), to its verdict."""
     started = time.monotonic()
     deadline = started + lab.exercise.limits.check_s
     share = max(1, math.ceil(setting.examples * check.examples / len(check.parts)))
     total, failure, printed, loud = 0, None, "", ""
-    for part in check.parts:
+    for part in check.parts if piece is None else check.parts[piece.start : piece.stop]:
         seed = seed_of(setting.seed, lab.exercise.id, check.name, part.name)
         failure, ran = run_part(lab, check, part, math.ceil(share * part.share), seed, deadline, setting.shrink_s)
         total += ran

@@ -18,10 +18,11 @@ from typing import Any
 
 from harness import progress_store, sandbox
 from harness.course import Course, Exercise
-from harness.errors import GradeError, MachineError
+from harness.errors import GradeError
 from harness.examiner import check as checking
 from harness.examiner import compiling, machine
 from harness.examiner.again import Again
+from harness.examiner.clocking import Clocking
 from harness.examiner.graders import checks_of, grader_of
 from harness.examiner.judges import Judges
 from harness.examiner.trial import Lab, Wrong, raise_reply
@@ -83,6 +84,7 @@ class Job:
     scratch: Path
     done: dict[str, CheckResult] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
+    pieces: dict[str, list[CheckResult | None]] = field(default_factory=dict)  # of what has been started; None: still to come
     performance: PerformanceResult | None = None
     lab: Lab | None = None  # of the timing, once it is being prepared
     prepared: Future[None] | None = None
@@ -91,19 +93,10 @@ class Job:
     def exercise(self) -> Exercise:
         return self.submission.exercise
 
-
-def _needed(job: Job) -> set[str]:
-    """The checks that others need."""
-    return {name for check in job.checks for name in check.needs}
-
-
-def _unmeasured(job: Job) -> PerformanceResult:
-    """Its speed as long as nothing is known of it."""
-    exercise = job.exercise
-    return PerformanceResult(
-        Performance.NOT_MEASURED, Decimal(exercise.speed), threshold=exercise.threshold, stretch=exercise.stretch,
-        baseline=job.grader.benchmarks[0].baseline,
-    )  # fmt: skip
+    @property
+    def needed(self) -> set[str]:
+        """The checks that others need."""
+        return {name for check in self.checks for name in check.needs}
 
 
 def _points(exercise: Exercise, name: str) -> Decimal:
@@ -117,13 +110,14 @@ class Run:
         self.course, self.park, self.options, self.progress = course, park, options, progress
         self.levels: set[str] = set()
         self.lock = DeviceLock(machine.device_name(options.device)) if options.gpu else None
+        self.clocking = Clocking(self)
 
     @property
-    def _warm(self) -> Warm:
+    def warm(self) -> Warm:
         """The warm parent of the workers that checks run in."""
         return self.park.warm("gpu" if self.options.gpu else "interpret")
 
-    def _sharing(self) -> contextlib.AbstractContextManager[None]:
+    def sharing(self) -> contextlib.AbstractContextManager[None]:
         return self.lock.shared() if self.lock is not None else contextlib.nullcontext()
 
     def start_worker(self, job: Job, device: str | None = None, *, clock: bool = False) -> Worker:
@@ -141,13 +135,13 @@ class Run:
 
     def _fork(self, job: Job, device: str | None, *, clock: bool = False) -> Worker:
         """A worker in which nothing was loaded."""
-        worker = self._warm.worker(
+        worker = self.warm.worker(
             job.scratch, job.exercise.limits, device or self.options.device, clock=clock, origin=job.submission.fingerprint
         )
         self.levels.add(worker.level)
         return worker
 
-    def _check(self, job: Job, name: str, other: str | None) -> CheckResult:
+    def _check(self, job: Job, name: str, piece: range | None, other: str | None) -> CheckResult:
         exercise, options = job.exercise, self.options
         (check,) = (c for c in job.checks if c.name == name)
         # One check runs on a device that is not the current one, where the machine has two.
@@ -161,8 +155,8 @@ class Run:
         examples = self._examples if only is None or name in only else min(self._examples, FEW_EXAMPLES)
         setting = checking.Setting(options.seed, examples, options.gpu, replay, shrink_s)
         try:
-            with self._sharing():
-                return checking.run(lab, check, _points(exercise, name), setting, "")
+            with self.sharing():
+                return checking.run(lab, check, _points(exercise, name), setting, "", piece)
         finally:
             lab.close()
 
@@ -187,7 +181,7 @@ class Run:
             self._skip_untouched(jobs)
             if any(self._wanted(job) for job in jobs):
                 self._check_all(jobs)
-            self._time(jobs)
+            self.clocking.time(jobs)
             self._keep(jobs)
             exercises = tuple(self._result(job) for job in jobs)
         return Record(
@@ -198,14 +192,15 @@ class Run:
 
     def _check_all(self, jobs: list[Job]) -> None:
         """Every check that is wanted; what will be timed is prepared meanwhile. Afterwards no worker is left but those."""
-        warm, other = self._warm, self._other_device()
+        warm, other = self.warm, self._other_device()
 
-        def work(number: int, name: str, facts: dict[str, Any]) -> _Judged:
+        def work(number: int, name: str, piece: range | None, facts: dict[str, Any]) -> _Judged:
             warm.told(facts)
-            return self._judge(jobs[number], name, other)
+            return self._judge(jobs[number], name, piece, other)
 
         # While the warm parent is still warming up: judges must be there before this process touches the GPU.
-        count = min(self.options.judges, sum(len(self._wanted(job)) for job in jobs))
+        wanted = [c.parts if self.options.gpu else (c,) for job in jobs for c in job.checks if c.name in self._wanted(job)]
+        count = max(1, min(self.options.judges, sum(map(len, wanted))))
         with Judges(work, count, wait_for_closed) as judges:
             if self.options.gpu and self.options.timing:
                 threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()
@@ -236,36 +231,42 @@ class Run:
 
     def _schedule(self, jobs: list[Job], judges: Judges, aside: ThreadPoolExecutor) -> None:
         """Start every check whose needs have passed; skip those whose needs have failed, with the reason."""
-        running: dict[Future[_Judged], tuple[Job, str]] = {}
+        running: dict[Future[_Judged], tuple[Job, str, int]] = {}
         for job in jobs:
             if compiling.CHECK in self._wanted(job):  # it needs nothing, and no device
                 job.started.add(compiling.CHECK)
-                running[aside.submit(self._judge, job, compiling.CHECK)] = (job, compiling.CHECK)
+                job.pieces[compiling.CHECK] = [None]
+                running[aside.submit(self._judge, job, compiling.CHECK)] = (job, compiling.CHECK, 0)
 
-        def submit(job: Job, check: Check) -> None:
+        def submit(job: Job, check: Check, piece: range | None = None) -> None:
             job.started.add(check.name)
-            running[judges.submit(jobs.index(job), check.name, self._warm.facts)] = (job, check.name)
+            pieces = job.pieces.setdefault(check.name, [])
+            running[judges.submit(jobs.index(job), check.name, piece, self.warm.facts)] = (job, check.name, len(pieces))
+            pieces.append(None)
 
         if self.options.gpu:
             self._start_all(jobs, submit)
         else:
             for job in jobs:
                 self._start_ready(job, submit)
-        shown: set[Future[_Judged]] = set()
+        shown: set[tuple[str, str]] = set()
         while running:
             finished, _ = wait(running, timeout=TICK_S, return_when=FIRST_COMPLETED)
             for future in finished:
-                job, name = running.pop(future)
-                job.done[name] = self._outcome(job, name, future)
-                self.progress(job.exercise.id, name, str(job.done[name].status))
-                if self.options.until_failure and job.done[name].status not in (Status.PASSED, Status.NOT_RUN):
-                    self._leave_out(job, [other for other, (owner, _) in running.items() if owner is job])
+                job, name, number = running.pop(future)
+                found = job.pieces[name][number] = self._outcome(job, name, future)
+                pieces = [piece for piece in job.pieces[name] if piece is not None]
+                if len(pieces) == len(job.pieces[name]):
+                    job.done[name] = checking.joined(pieces)
+                    self.progress(job.exercise.id, name, str(job.done[name].status))
+                if self.options.until_failure and found.status not in (Status.PASSED, Status.NOT_RUN):
+                    self._leave_out(job, [other for other, (owner, *_) in running.items() if owner is job])
                 if not self.options.gpu:
                     self._start_ready(job, submit)
-                self._prepare(job, aside)
-            for future, (job, name) in running.items():
-                if future.running() and future not in shown:
-                    shown.add(future)
+                self.clocking.prepare(job, aside)
+            for future, (job, name, _) in running.items():
+                if future.running() and (job.exercise.id, name) not in shown:
+                    shown.add((job.exercise.id, name))
                     self.progress(job.exercise.id, name, "running")
 
     def _leave_out(self, job: Job, running: list[Future[_Judged]]) -> None:
@@ -289,11 +290,11 @@ class Run:
         self.levels |= levels
         return result
 
-    def _judge(self, job: Job, name: str, other: str | None = None) -> _Judged:
-        """A check's result, and the sandboxes that workers had in this process. A fault of the harness costs the check,
-        not the run, and is never the student's. `other`: a device that is not the current one."""
+    def _judge(self, job: Job, name: str, piece: range | None = None, other: str | None = None) -> _Judged:
+        """The result of a check or of a piece of it, and the sandboxes that workers had in this process. A fault of the
+        harness costs the check, not the run, and is never the student's. `other`: a device that is not the current one."""
         try:
-            result = self._compile(job) if name == compiling.CHECK else self._check(job, name, other)
+            result = self._compile(job) if name == compiling.CHECK else self._check(job, name, piece, other)
         except GradeError as error:
             result = CheckResult(name, Status.ERROR, _points(job.exercise, name), message=str(error))
         except Exception:
@@ -341,20 +342,23 @@ class Run:
     def _examples(self) -> int:
         return self.options.examples or checking.DEFAULT_EXAMPLES["gpu" if self.options.gpu else "cpu"]
 
-    def _start_all(self, jobs: list[Job], submit: Callable[[Job, Check], None]) -> None:
+    def _start_all(self, jobs: list[Job], submit: Callable[[Job, Check, range], None]) -> None:
         """With many cores and seconds of compilation a check, nobody waits for what he needs: what a failed need makes
-        void is struck out afterwards. First what others need, so that tuning can begin; then what took longest the last
-        time, or else has the most parts (shapes, dtypes, layouts to compile for), later exercises before earlier ones."""
+        void is struck out afterwards. Long ones are shared. First what others need, so that tuning can begin; then what took
+        longest the last time, or else has the most parts (shapes, dtypes, layouts to compile for), later exercises before
+        earlier ones."""
         took, ranked = progress_store.read(self.course.root, DURATIONS, dict), []
         for job in reversed(jobs):
-            wanted, needed, last = self._wanted(job), _needed(job), took.get(job.exercise.id, {})
+            wanted, needed, last = self._wanted(job), job.needed, took.get(job.exercise.id, {})
             for check in job.checks:
-                seconds = last.get(check.name, 0)
-                rank = (check.name not in needed, -seconds if isinstance(seconds, (int, float)) else 0, -len(check.parts))
+                known = last.get(check.name, 0)
+                seconds = float(known) if isinstance(known, (int, float)) else 0.0
+                pieces = checking.split(check, seconds, max(1, self.options.judges // 3))
+                rank = (check.name not in needed, -seconds / len(pieces), -len(check.parts) / len(pieces))
                 if check.name in wanted:
-                    ranked.append((rank, job, check))
-        for _, job, check in sorted(ranked, key=lambda entry: entry[0]):
-            submit(job, check)
+                    ranked += [(rank, job, check, piece) for piece in pieces]
+        for _, job, check, piece in sorted(ranked, key=lambda entry: entry[0]):
+            submit(job, check, piece)
 
     def _void(self, job: Job, check: Check) -> CheckResult | None:
         """What stands for a check one of whose needs did not pass; None when none has failed."""
@@ -363,45 +367,6 @@ class Run:
             return None
         reason = f'needs "{failed[0]}", which did not pass ({job.done[failed[0]].status})'
         return CheckResult(check.name, Status.NOT_RUN, _points(job.exercise, check.name), message=reason)
-
-    def _prepare(self, job: Job, pool: ThreadPoolExecutor) -> None:
-        """Compile and tune for the clock, beside the checks, once those have passed that others need."""
-        if job.prepared is not None or _needed(job) - set(job.done) or self._untimed(job) is not None:
-            return
-        import torch
-
-        from harness.examiner import timing
-
-        lab = job.lab = self.clocked(job)
-        compiled = self._warm.timed(self.options.device, job.submission.fingerprint)
-
-        def prepare() -> None:
-            with self._sharing():
-                timing.prepare(lab, torch.device(self.options.device), compiled=compiled)
-
-        job.prepared = pool.submit(prepare)
-
-    def _time(self, jobs: list[Job]) -> None:
-        """The performance of every exercise: prepared by now, timed one after the other."""
-        import torch
-
-        device, peaks = torch.device(self.options.device), None
-        try:
-            for job in jobs:
-                job.performance = self._untimed(job)
-                if job.performance is not None or job.lab is None or job.prepared is None:
-                    continue
-                self.progress(job.exercise.id, "speed", "running")
-                assert self.lock is not None
-                failed = self._warm_up(job, device)
-                with self.lock.alone():
-                    peaks = peaks or self.peaks(device)
-                    job.performance = self._judged(job, device, failed, peaks)
-                self.progress(job.exercise.id, "speed", str(job.performance.status))
-        finally:
-            for job in jobs:
-                if job.lab is not None:
-                    job.lab.drop()
 
     def _keep(self, jobs: list[Job]) -> None:
         """What makes the next run on this GPU shorter: the kernels of this work, how long its checks took. Every worker has
@@ -413,66 +378,8 @@ class Run:
                     passed = {n: round(r.duration_s, 2) for n, r in job.done.items() if r.status is Status.PASSED}
                     took[job.exercise.id] = took.get(job.exercise.id, {}) | passed
                     timed = job.performance is not None and job.performance.ratio is not None
-                    self._warm.keep(job.scratch, self.options.device, job.submission.fingerprint, timed=timed)
+                    self.warm.keep(job.scratch, self.options.device, job.submission.fingerprint, timed=timed)
             progress_store.write(self.course.root, DURATIONS, took)
-
-    def clocked(self, job: Job) -> Lab:
-        """A lab whose worker is timed."""
-        return Lab(job.exercise, job.grader, True, lambda: self.start_worker(job, clock=True))
-
-    def _warm_up(self, job: Job, device: Any) -> BaseException | None:
-        """The last thing before the clock that other work may go on beside. What failed in it, or in preparing."""
-        from harness.examiner import timing
-
-        assert job.lab is not None and job.prepared is not None
-        if (failed := job.prepared.exception()) is not None:
-            return failed
-        try:
-            with self._sharing():
-                timing.warm_up(job.lab, device)
-        except Exception as error:
-            return error
-        return None
-
-    def _judged(self, job: Job, device: Any, failed: BaseException | None, peaks: Any) -> PerformanceResult:
-        """The verdict; a fault of the harness or the machine leaves it open, and the run goes on. `failed`: before the clock."""
-        from harness.examiner import timing
-
-        assert job.lab is not None
-        try:
-            return timing.judge(job.lab, device, failed, peaks)
-        except MachineError as error:
-            message = str(error)
-        except Exception:
-            message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
-        return replace(_unmeasured(job), pending=Decimal(job.exercise.speed), message=message, fault=True)
-
-    def peaks(self, device: Any) -> Any:
-        """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
-        import torch
-
-        from harness.timing import roofline
-
-        name = f"{torch.cuda.get_device_name(device)}, driver {machine.driver_version()}"
-        table = progress_store.read(self.course.root, "roofline", dict)
-        peaks = roofline.from_table(table.get(name, {}))
-        if peaks is None:
-            peaks = roofline.measure(device)
-            progress_store.write(self.course.root, "roofline", {**table, name: roofline.to_table(peaks)})
-        return peaks
-
-    def _untimed(self, job: Job) -> PerformanceResult | None:
-        """Why an exercise is not timed, or None when it is to be."""
-        points = Decimal(job.exercise.speed)
-        if not points:
-            return PerformanceResult(Performance.NOT_NEEDED)
-        result = _unmeasured(job)
-        if not self.options.gpu or not self.options.timing:
-            why = "speed is measured on a GPU" if not self.options.gpu else "--no-timing was given"
-            return replace(result, pending=points, message=why)
-        if self.options.only(job.submission) is not None or any(r.status is not Status.PASSED for r in job.done.values()):
-            return replace(result, message="speed is measured once every check passes")
-        return None
 
     def _result(self, job: Job) -> ExerciseResult:
         missing = "not asked for"

@@ -124,11 +124,11 @@ def _of_job(run: Run, job: Job) -> list[Position] | str:
     if work.refused or work.missing or work.untouched:
         return work.refused or work.missing or "the stub is untouched"
     assert run.lock is not None
-    device, lab = torch.device(run.options.device), run.clocked(job)
+    device, lab = torch.device(run.options.device), run.clocking.lab(job)
     try:
         timing.prepare(lab, device)
         with run.lock.alone():
-            return of(lab, device, run.peaks(device))
+            return of(lab, device, run.clocking.peaks(device))
     except (Wrong, MachineError, torch.OutOfMemoryError) as error:
         return str(error)
     finally:
