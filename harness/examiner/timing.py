@@ -64,11 +64,16 @@ def prepare(lab: Lab, device: torch.device, *, compiled: bool = False) -> None:
     for case in grader.benchmarks:  # this process has kernels and libraries to load as well
         side = Side(case.run, device, 4)
         side.sample(case.inputs, data.fresh_seed())
+        with contextlib.suppress(torch.OutOfMemoryError):  # later this process has the device for itself
+            _rehearse(Sampled(grader, _others(grader, case), data.fresh_seed(), device))
         side.give_back()
-        sampled = Sampled(grader, _others(grader, case), data.fresh_seed(), device)
-        for number in range(len(sampled)):
-            sampled.right(number)
     wait_for_closed()
+
+
+def _rehearse(sampled: Sampled) -> None:
+    """Load what an output of a timed call is checked by."""
+    for number in range(len(sampled)):
+        sampled.right(number)
 
 
 def warm_up(lab: Lab, device: torch.device) -> None:
