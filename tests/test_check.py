@@ -151,7 +151,7 @@ def printed(part):
     return body
 
 
-def test_pieces_draw_what_the_whole_check_draws(monkeypatch):
+def test_pieces_draw_what_the_whole_check_draws():
     """So that a replay of the check finds what a piece of it has found."""
     names = [f"p{i}" for i in range(6)]
     lab = SimpleNamespace(gpu=False, worker=None, margin=0.0, drop=lambda: None)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from harness.examiner.run import Job, Run
 
 
-def _unmeasured(job: Job) -> PerformanceResult:
-    """Its speed as long as nothing is known of it."""
-    exercise = job.exercise
+def unmeasured(of: Job | Lab, status: Performance = Performance.NOT_MEASURED) -> PerformanceResult:
+    """The speed of an exercise as long as nothing is known of it."""
+    exercise = of.exercise
     return PerformanceResult(
-        Performance.NOT_MEASURED, Decimal(exercise.speed), threshold=exercise.threshold, stretch=exercise.stretch,
-        baseline=job.grader.benchmarks[0].baseline,
+        status, Decimal(exercise.speed), threshold=exercise.threshold, stretch=exercise.stretch,
+        baseline=of.grader.benchmarks[0].baseline,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ class Clocking:
             message = str(error)
         except Exception:
             message = f"the harness failed:\n{traceback.format_exc(limit=-6)}"
-        return replace(_unmeasured(job), pending=Decimal(job.exercise.speed), message=message, fault=True)
+        return replace(unmeasured(job), pending=Decimal(job.exercise.speed), message=message, fault=True)
 
     def peaks(self, device: Any) -> Any:
         """What the device reaches at best: measured once, remembered. The GPU is this run's alone."""
@@ -124,7 +124,7 @@ class Clocking:
         points = Decimal(job.exercise.speed)
         if not points:
             return PerformanceResult(Performance.NOT_NEEDED)
-        result = _unmeasured(job)
+        result = unmeasured(job)
         if not self._run.options.gpu or not self._run.options.timing:
             why = "speed is measured on a GPU" if not self._run.options.gpu else "--no-timing was given"
             return replace(result, pending=points, message=why)

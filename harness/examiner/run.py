@@ -199,8 +199,9 @@ class Run:
             return self._judge(jobs[number], name, piece, other)
 
         # While the warm parent is still warming up: judges must be there before this process touches the GPU.
-        wanted = [c.parts if self.options.gpu else (c,) for job in jobs for c in job.checks if c.name in self._wanted(job)]
-        count = max(1, min(self.options.judges, sum(map(len, wanted))))
+        asked = [(set(self._wanted(job)), job.checks) for job in jobs]
+        pieces = sum(len(c.parts) if self.options.gpu else 1 for names, checks in asked for c in checks if c.name in names)
+        count = max(1, min(self.options.judges, pieces))
         with Judges(work, count, wait_for_closed) as judges:
             if self.options.gpu and self.options.timing:
                 threading.Thread(target=machine.wake_gpu, args=(self.options.device,), daemon=True).start()

@@ -27,6 +27,7 @@ import torch
 
 from harness import data
 from harness.examiner import witness
+from harness.examiner.clocking import unmeasured
 from harness.examiner.remote import Remote, Sample
 from harness.examiner.sampled import Sampled
 from harness.examiner.trial import Lab, Wrong, raise_reply
@@ -290,9 +291,11 @@ class Stopwatch:
         """Whether a trace shows the baseline: the driver's own copies are in none."""
         with tempfile.TemporaryDirectory(prefix="grade-") as folder:
             self.theirs.start_trace(Path(folder))
-            self.theirs.sample(case.inputs, data.fresh_seed())
-            (kernels,), _ = self.theirs.stop_trace()
-        return bool(kernels)
+            try:
+                self.theirs.sample(case.inputs, data.fresh_seed())
+            finally:  # this process goes on
+                calls, _ = self.theirs.stop_trace()
+        return any(calls)
 
     def _spread(self, number: int) -> None:
         """Hold as many calls of either side from now on as this case wants, and have them: in new memory a call takes longer."""
@@ -379,10 +382,7 @@ def _nothing(*args: Any) -> None:
 def judge(lab: Lab, device: torch.device, failed: BaseException | None, peaks: Peaks) -> PerformanceResult:
     """Time every case; the geometric mean of the ratios is held to the threshold. `failed`: in `prepare`. Raises
     MachineError where there is no clock."""
-    base = PerformanceResult(
-        Performance.INVALID, Decimal(lab.exercise.speed), threshold=lab.exercise.threshold, stretch=lab.exercise.stretch,
-        baseline=lab.grader.benchmarks[0].baseline,
-    )  # fmt: skip
+    base = unmeasured(lab, Performance.INVALID)
     try:
         if failed is not None:
             raise failed
